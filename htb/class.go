@@ -1,0 +1,228 @@
+package htb
+
+import (
+	"container/heap"
+	"math"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// Time is an instant: nanoseconds since any fixed start, the same for all calls
+// on a tree. Nothing in this package reads a clock.
+type Time = algo.Time
+
+// Ticks is an amount of tokens; see [algo.Ticks].
+type Ticks = algo.Ticks
+
+// class is the state of one class: a TAT for its rate and one for its ceil, and,
+// of an inner class, what it keeps for its children. All of it is guarded by the
+// mutex of its tree.
+type class struct {
+	*plan
+	parent *class // nil at the root
+	name   string
+	in     *inner // nil for a leaf
+
+	rateTAT, ceilTAT Ticks
+	alsoTAT          []Ticks
+	counts           counts
+
+	fullAt  Time // in parent's filling: no later than when the rate bucket is full
+	filling int  // 1 + index there; 0 while the rate bucket is full
+	open    int  // holds not settled yet
+	dynamic bool // made from a template
+	dropped bool // no longer in the tree; handles look for a live one
+}
+
+// inner is what a class with children has besides: the children, and the
+// reserve, the tokens those hold now and may claim at any moment.
+//
+// INVARIANT (covered class): owed, the sum of TATs and fills of exactly the
+// children in filling, gives at every instant t the sum of what is missing from
+// the children's rate buckets: sumTAT - t*sumFill.
+type inner struct {
+	named []*class          // in the order of the plan
+	index map[string]*class // those and the live children of the template
+
+	sumTAT  Ticks
+	sumFill uint64
+	filling fillHeap
+
+	reserveTAT Ticks // oversubscribed: the reserve is a bucket of its own
+
+	dyn dynamic
+}
+
+func newClass(p *plan, parent *class, name string) *class {
+	x := &class{plan: p, parent: parent, name: name}
+	if len(p.also) > 0 {
+		x.alsoTAT = make([]Ticks, len(p.also))
+	}
+	if p.inner() {
+		x.in = &inner{index: make(map[string]*class, len(p.children))}
+		for _, q := range p.children {
+			x.addNamed(newClass(q, x, q.spec.Name))
+		}
+	}
+	return x
+}
+
+func (x *class) addNamed(child *class) {
+	x.in.named = append(x.in.named, child)
+	x.in.index[child.name] = child
+}
+
+// hasRate and underCeil report whether the bucket holds need.
+func (x *class) hasRate(now Time, need Ticks) bool   { return x.rate.Has(x.rateTAT, now, need) }
+func (x *class) underCeil(now Time, need Ticks) bool { return x.ceil.Has(x.ceilTAT, now, need) }
+
+// reserved returns the tokens that the children of an inner class hold now.
+func (x *class) reserved(now Time) Ticks {
+	if x.oversub {
+		return x.reserve.Tokens(x.in.reserveTAT, now)
+	}
+	x.in.expire(now)
+	return x.promised.Sub(x.in.owed(now))
+}
+
+// chargeRate takes cost from the class's own rate, and from the reserve that its
+// parent keeps for it.
+func (x *class) chargeRate(now Time, cost Ticks) {
+	up := x.parent
+	if up == nil || x.dropped { // nothing is kept for a class that is gone
+		x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
+		return
+	}
+	if up.oversub {
+		x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
+		up.in.reserveTAT = up.reserve.Charge(up.in.reserveTAT, now, cost)
+		return
+	}
+	up.in.expire(now) // with the TAT that the sum has of it
+	x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
+	if x.filling > 0 { // not full before, so its TAT grew by just the cost
+		up.in.sumTAT = up.in.sumTAT.Add(cost)
+		return
+	}
+	up.in.startFilling(x)
+}
+
+// refundRate is the inverse of chargeRate, for the same cost.
+func (x *class) refundRate(now Time, cost Ticks) {
+	up := x.parent
+	if up != nil && !x.dropped && !up.oversub {
+		up.in.expire(now)
+	}
+	before := x.rateTAT
+	x.rateTAT = x.rate.Refund(x.rateTAT, cost)
+	if up == nil || x.dropped {
+		return
+	}
+	if up.oversub {
+		up.in.reserveTAT = up.reserve.Refund(up.in.reserveTAT, cost)
+		return
+	}
+	if x.filling > 0 {
+		up.in.sumTAT = up.in.sumTAT.Sub(before.Sub(x.rateTAT))
+		x.fullAt = x.whenFull()
+		heap.Fix(&up.in.filling, x.filling-1)
+	}
+}
+
+// whenFull returns when the rate bucket is full if nothing more is taken.
+func (x *class) whenFull() Time { return latest(x.rate.When(x.rateTAT, x.rate.Size())) }
+
+func latest(at Time, ok bool) Time {
+	if !ok {
+		return math.MaxInt64
+	}
+	return at
+}
+
+// owed returns what is missing from the children's rate buckets, once expire has run.
+func (in *inner) owed(now Time) Ticks {
+	return in.sumTAT.Sub(algo.Instant(now, in.sumFill))
+}
+
+// startFilling adds a child whose rate bucket has just ceased to be full.
+func (in *inner) startFilling(x *class) {
+	in.sumTAT = in.sumTAT.Add(x.rateTAT)
+	in.sumFill += x.rate.Fill()
+	x.fullAt = x.whenFull()
+	heap.Push(&in.filling, x)
+}
+
+// expire takes out the children that have become full by now. Charges only move
+// a child's filling time back, so the heap is mended when an entry comes up, not
+// at every charge: each bucket that empties costs one visit.
+func (in *inner) expire(now Time) {
+	for len(in.filling) > 0 && in.filling[0].fullAt <= now {
+		x := in.filling[0]
+		if full := x.whenFull(); full > now {
+			x.fullAt = full
+			heap.Fix(&in.filling, 0)
+			continue
+		}
+		heap.Pop(&in.filling)
+		in.sumTAT = in.sumTAT.Sub(x.rateTAT)
+		in.sumFill -= x.rate.Fill()
+	}
+}
+
+// fillHeap orders children by fullAt. Ties need no order: those due together
+// leave together.
+type fillHeap []*class
+
+func (h fillHeap) Len() int           { return len(h) }
+func (h fillHeap) Less(i, j int) bool { return h[i].fullAt < h[j].fullAt }
+func (h fillHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].filling, h[j].filling = i+1, j+1
+}
+
+func (h *fillHeap) Push(x any) {
+	c := x.(*class)
+	*h = append(*h, c)
+	c.filling = len(*h)
+}
+
+func (h *fillHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	x.filling = 0
+	return x
+}
+
+// names returns the path of x, none for the root.
+func (x *class) names() []string {
+	names := make([]string, x.depth)
+	for ; x.parent != nil; x = x.parent {
+		names[x.depth-1] = x.name
+	}
+	return names
+}
+
+// path writes x out. The child that names share past a template's max is the
+// template's own row.
+func (x *class) path() string {
+	up := x.parent
+	switch {
+	case up == nil:
+		return RootPath
+	case x == up.in.dyn.overflow:
+		return up.restPath()
+	case up.parent == nil:
+		return Path(x.name)
+	}
+	return up.path() + "/" + escape(x.name, false)
+}
+
+// restPath is the row of the children of x that have none of their own.
+func (x *class) restPath() string {
+	if x.parent == nil {
+		return Template
+	}
+	return x.path() + "/" + Template
+}

@@ -1,0 +1,175 @@
+package htb
+
+import (
+	"container/heap"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// How many children that may be at rest are looked at when a name is looked up,
+// and when a new one finds the template full: bounded, so that no decision waits
+// for a long clean-up.
+const (
+	sweepStep = 2
+	sweepFull = 1024
+)
+
+// dynamic is what a class above a template has besides.
+type dynamic struct {
+	live     int      // children in the tree
+	resting  restHeap // of those, by when they may be at rest
+	overflow *class   // the child that names share past max; made when first needed
+	gone     counts   // counters of the children dropped
+	dropped  int64    // how many were
+}
+
+// lookup returns the child of x called name, if it is in the tree.
+func (x *class) lookup(now Time, name string) (*class, bool) {
+	if x.in == nil {
+		return nil, false
+	}
+	if x.template != nil {
+		x.sweep(now, sweepStep)
+	}
+	c, ok := x.in.index[name]
+	return c, ok
+}
+
+// make returns a child for a name that lookup has not found: a new one, or the
+// one that names share once the template has as many as it may.
+func (x *class) make(now Time, name string) (*class, error) {
+	if x.template == nil {
+		return nil, fmt.Errorf("htb: class %q: %w", Path(append(x.names(), name)...), ErrUnknown)
+	}
+	dyn := &x.in.dyn
+	if dyn.live >= x.template.spec.Max {
+		x.sweep(now, sweepFull)
+	}
+	if dyn.live >= x.template.spec.Max {
+		if dyn.overflow == nil {
+			dyn.overflow = newClass(x.template, x, Template)
+		}
+		return dyn.overflow, nil
+	}
+	c := newClass(x.template, x, strings.Clone(name)) // the caller's may be part of something large
+	c.dynamic = true
+	x.in.index[c.name] = c
+	dyn.live++
+	heap.Push(&dyn.resting, resting{now, c})
+	return c, nil
+}
+
+// sweep drops children at rest, looking at no more than most of those that may be.
+//
+// An entry's time is no later than when its child is at rest, since charges only
+// put that off: so the first entry in the future ends the search, and one in the
+// past is either dropped or put back with its true time.
+func (x *class) sweep(now Time, most int) {
+	dyn := &x.in.dyn
+	for ; most > 0 && len(dyn.resting) > 0 && dyn.resting[0].at <= now; most-- {
+		c := dyn.resting[0].child
+		at := c.restsAt(now)
+		if at < math.MaxInt64 {
+			at = at.Add(x.template.spec.Idle)
+		}
+		if at > now {
+			dyn.resting[0].at = at
+			heap.Fix(&dyn.resting, 0)
+			continue
+		}
+		heap.Pop(&dyn.resting)
+		x.drop(c)
+	}
+}
+
+// restsAt returns when every bucket of x and of those below it is full and every
+// hold settled, if nothing more comes; or an earlier time at which to ask again.
+// From then on x equals a new child.
+func (x *class) restsAt(now Time) Time {
+	if x.open > 0 {
+		return now.Add(recheck)
+	}
+	at := x.bucketsFullAt()
+	if x.in == nil {
+		return at
+	}
+	if x.oversub {
+		at = max(at, latest(x.reserve.When(x.in.reserveTAT, x.reserve.Size())))
+	}
+	for _, c := range x.in.named {
+		at = max(at, c.restsAt(now))
+	}
+	if x.template == nil {
+		return at
+	}
+	x.sweep(now, sweepStep)
+	if o := x.in.dyn.overflow; o != nil {
+		at = max(at, o.restsAt(now))
+	}
+	if r := x.in.dyn.resting; len(r) > 0 {
+		at = max(at, r[0].at, now+1)
+	}
+	return at
+}
+
+// bucketsFullAt returns when the buckets of x itself are full, if nothing more comes.
+func (x *class) bucketsFullAt() Time {
+	at := max(x.whenFull(), latest(x.ceil.When(x.ceilTAT, x.ceil.Size())))
+	for i, b := range x.also {
+		at = max(at, latest(b.When(x.alsoTAT[i], b.Size())))
+	}
+	return at
+}
+
+// recheck is how long a child with an unsettled hold is left in peace.
+const recheck = 1_000_000_000
+
+// drop takes a child of the template out of the tree. Its counters stay in the
+// row of the template.
+func (x *class) drop(c *class) {
+	delete(x.in.index, c.name)
+	x.in.dyn.live--
+	x.in.dyn.dropped++
+	x.in.dyn.gone.add(c.counts)
+	c.markDropped()
+}
+
+// markDropped tells handles, and holds, that c is no longer in the tree.
+func (x *class) markDropped() {
+	x.dropped = true
+	if x.in == nil {
+		return
+	}
+	for _, c := range x.in.named {
+		c.markDropped()
+	}
+	for _, r := range x.in.dyn.resting {
+		r.child.markDropped()
+	}
+	if o := x.in.dyn.overflow; o != nil {
+		o.markDropped()
+	}
+}
+
+// resting is an entry for a live child of a template.
+type resting struct {
+	at    Time // not before this is it at rest
+	child *class
+}
+
+// restHeap orders entries by time. Which of two goes first changes no decision.
+type restHeap []resting
+
+func (h restHeap) Len() int           { return len(h) }
+func (h restHeap) Less(i, j int) bool { return h[i].at < h[j].at }
+func (h restHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *restHeap) Push(x any)        { *h = append(*h, x.(resting)) }
+
+func (h *restHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = resting{}
+	*h = old[:len(old)-1]
+	return x
+}

@@ -1,0 +1,166 @@
+package htb
+
+import (
+	"container/heap"
+	"maps"
+	"slices"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// Replace makes root the tree from now on. It is checked first, as by [New]: a
+// Spec with mistakes leaves the old tree in force. Classes whose path stays keep
+// their counters, their handles and their tokens, in proportion to the new bursts;
+// new ones start full, and classes above are given what their children may now
+// claim. So a window across a replacement admits at most the bursts of both trees
+// and their rates. Replacing a tree by itself changes no decision.
+//
+// It holds the tree's lock for a time that grows with the number of live classes.
+func (t *Tree) Replace(now Time, root Spec) error {
+	p, m := compile(root)
+	if err := m.fatal(); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.root.become(t.advance(now), p)
+	t.spec = root
+	return nil
+}
+
+// become gives x, and those below it that stay, a new plan.
+func (x *class) become(now Time, p *plan) {
+	old := x.plan
+	solvent := x.in == nil || x.covers(now)
+	changed := old.rate != p.rate || old.ceil != p.ceil || old.promised != p.promised
+	x.plan = p
+	x.rateTAT = converted(now, x.rateTAT, old.rate, p.rate)
+	x.ceilTAT = converted(now, x.ceilTAT, old.ceil, p.ceil)
+	also := make([]Ticks, len(p.also))
+	for i := range min(len(also), len(x.alsoTAT)) {
+		also[i] = converted(now, x.alsoTAT[i], old.also[i], p.also[i])
+	}
+	x.alsoTAT = also
+	if !p.inner() {
+		if x.in != nil {
+			for _, c := range x.in.index {
+				c.markDropped()
+			}
+		}
+		x.in = nil
+		return
+	}
+	if x.in == nil {
+		x.in, changed = &inner{}, true
+	} else if old.oversub && p.oversub {
+		x.in.reserveTAT = converted(now, x.in.reserveTAT, old.reserve, p.reserve)
+	} else if p.oversub {
+		x.in.reserveTAT = Ticks{}
+	}
+	changed = x.adopt(now) || changed
+	x.recount(now)
+	if solvent && changed {
+		x.cover(now)
+	}
+}
+
+// adopt gives x the children of its plan: those that stay, those that are new,
+// and, under a template, what used to be named. It reports whether the named
+// children are others than before.
+func (x *class) adopt(now Time) (changed bool) {
+	in, was := x.in, x.in.index
+	named := in.named
+	in.named, in.index = nil, make(map[string]*class, len(was))
+	for _, q := range x.plan.children {
+		c := was[q.spec.Name]
+		if c == nil {
+			c, changed = newClass(q, x, q.spec.Name), true
+		} else {
+			changed = changed || c.dynamic
+			c.become(now, q)
+		}
+		c.dynamic = false
+		delete(was, q.spec.Name)
+		x.addNamed(c)
+	}
+	changed = changed || len(named) != len(in.named)
+	in.dyn.resting, in.dyn.live = nil, 0
+	for _, name := range slices.Sorted(maps.Keys(was)) {
+		c := was[name]
+		if x.template == nil {
+			in.dyn.gone.add(c.counts)
+			c.markDropped()
+			continue
+		}
+		c.become(now, x.template)
+		c.dynamic = true
+		in.index[name] = c
+		in.dyn.live++
+		heap.Push(&in.dyn.resting, resting{now, c})
+	}
+	if o := in.dyn.overflow; o != nil && x.template != nil {
+		o.become(now, x.template)
+	} else if o != nil {
+		in.dyn.gone.add(o.counts)
+		o.markDropped()
+		in.dyn.overflow = nil
+	}
+	return changed
+}
+
+// recount makes the sums behind the reserve of a covered class anew.
+func (x *class) recount(now Time) {
+	in := x.in
+	in.sumTAT, in.sumFill, in.filling = Ticks{}, 0, nil
+	for _, c := range in.index {
+		c.filling = 0
+	}
+	if x.oversub {
+		return
+	}
+	for _, c := range in.named {
+		if !c.rate.Owed(c.rateTAT, now).IsZero() {
+			in.startFilling(c)
+		}
+	}
+}
+
+// covers reports whether x holds, under rate and ceil, what its children may claim.
+func (x *class) covers(now Time) bool {
+	r := x.reserved(now)
+	return x.hasRate(now, r) && x.underCeil(now, r)
+}
+
+// cover gives x what its children may claim, where it holds less.
+func (x *class) cover(now Time) {
+	if x.oversub { // its reserve is a bucket of its own and follows it
+		if have := x.rate.Tokens(x.rateTAT, now); have.Less(x.reserved(now)) {
+			x.in.reserveTAT = holding(now, x.reserve, have)
+		}
+	}
+	r := x.reserved(now)
+	if !x.hasRate(now, r) {
+		x.rateTAT = holding(now, x.rate, r)
+	}
+	if !x.underCeil(now, r) {
+		x.ceilTAT = holding(now, x.ceil, r)
+	}
+}
+
+// holding returns the TAT of a bucket that holds tokens now.
+func holding(now Time, b algo.Bucket, tokens Ticks) Ticks {
+	return b.Charge(Ticks{}, now, b.Size().Sub(tokens))
+}
+
+// converted returns the TAT with which the bucket b is as full as from was,
+// rounded down. An unchanged bucket keeps its TAT.
+func converted(now Time, tat Ticks, from, to algo.Bucket) Ticks {
+	if from == to {
+		return tat
+	}
+	owed := from.Owed(tat, now)
+	if owed.IsZero() {
+		return Ticks{}
+	}
+	return to.Charge(Ticks{}, now, owed.Scaled(to.Size(), from.Size()))
+}

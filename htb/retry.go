@@ -1,0 +1,162 @@
+package htb
+
+import (
+	"math"
+	"time"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// Never is the RetryAfter of a request that waiting alone does not help: even
+// with every bucket full its lenders keep too much for their other children.
+const Never = time.Duration(math.MaxInt64)
+
+// A retry time allows for children whose buckets fill up before it, and who then
+// claim no more: for maxFills of them, under classes with up to maxWalk children
+// filling. Beyond that the time told is late, never early.
+const (
+	maxFills = 8
+	maxWalk  = 64
+)
+
+// retryAfter returns how long after now need passes if nothing else comes.
+func (x *class) retryAfter(now Time, need Ticks) time.Duration {
+	best, found := Time(math.MaxInt64), false
+	for lender := x; lender != nil; lender = lender.parent {
+		if at, ok := x.passesAt(now, need, lender); ok && (!found || at < best) {
+			best, found = at, true
+		}
+	}
+	if !found {
+		return Never
+	}
+	return best.Sub(now)
+}
+
+// passesAt returns the earliest time from now on at which lender could lend need
+// to x, if nothing else came.
+//
+// Each condition holds during one stretch of time: a bucket left alone fills, and
+// what it has over a reserve grows until the bucket is full, then shrinks while
+// the reserve still grows. So going on from condition to condition, each time to
+// the earliest instant not before the last, either settles after two rounds or
+// never does.
+func (x *class) passesAt(now Time, need Ticks, lender *class) (Time, bool) {
+	at := now
+	for {
+		before := at
+		for i, b := range x.also {
+			if !wait(&at, b, x.alsoTAT[i], need) {
+				return 0, false
+			}
+		}
+		through := lender != x // the loan passes here, and leaves the reserve
+		for y := x; y != nil; y = y.parent {
+			if y == x || !through { // at the leaf, and above the lender
+				if !wait(&at, y.ceil, y.ceilTAT, need) {
+					return 0, false
+				}
+			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, need) {
+				return 0, false
+			}
+			switch {
+			case y == lender && through:
+				if !y.waitOver(&at, y.rate, y.rateTAT, need) {
+					return 0, false
+				}
+				through = false
+			case !through:
+				if !wait(&at, y.rate, y.rateTAT, need) {
+					return 0, false
+				}
+			}
+		}
+		if at == before {
+			return at, true
+		}
+	}
+}
+
+// wait moves at forward to when the bucket holds need; false if it never does.
+func wait(at *Time, b algo.Bucket, tat, need Ticks) bool {
+	t, ok := b.When(tat, need)
+	*at = max(*at, t)
+	return ok
+}
+
+// waitOver moves at forward to when the bucket holds need over the reserve of x;
+// false if from then on it never does.
+func (x *class) waitOver(at *Time, b algo.Bucket, tat, need Ticks) bool {
+	w := overReserve{b, tat, need, x.promised}
+	if x.oversub {
+		t, ok := w.earliest(*at, math.MaxInt64, x.in.reserveTAT, x.reserve.Fill())
+		*at = t
+		return ok
+	}
+	// As if every child that is filling now went on for ever: exact, if none is full
+	// before the answer, else late.
+	t, ok := w.earliest(*at, math.MaxInt64, x.in.sumTAT, x.in.sumFill)
+	if f := x.in.filling; len(f) == 0 || ok && t <= f[0].fullAt || len(f) > maxWalk {
+		*at = t
+		return ok
+	}
+	for n, from := 0, *at; ; n++ {
+		var sumTAT Ticks
+		var sumFill uint64
+		until := Time(math.MaxInt64)
+		for _, child := range x.in.filling {
+			if full := child.whenFull(); full > from {
+				sumTAT, sumFill = sumTAT.Add(child.rateTAT), sumFill+child.rate.Fill()
+				until = min(until, full)
+			}
+		}
+		if n == maxFills {
+			until = math.MaxInt64
+		}
+		if t, ok := w.earliest(from, until, sumTAT, sumFill); ok || until == math.MaxInt64 {
+			*at = t
+			return ok
+		}
+		from = until
+	}
+}
+
+// overReserve is the condition that a bucket holds need over a reserve, whose
+// size is promised and which is itself a bucket or a sum of buckets.
+type overReserve struct {
+	bucket         algo.Bucket
+	tat            Ticks
+	need, promised Ticks
+}
+
+// holds says whether it is met at t, with a reserve that fills at speed and is
+// full at tat.
+func (w overReserve) holds(t Time, tat Ticks, speed uint64) bool {
+	reserve := w.promised.Sub(tat.Sub(algo.Instant(t, speed)))
+	return w.bucket.Has(w.tat, t, w.need.Add(reserve))
+}
+
+// earliest returns the first instant in [from, until] at which it is met. It can
+// only begin to hold where one of these happens: the bucket holds need while the
+// reserve is in debt; bucket and reserve both fill and the difference is enough;
+// the reserve is full; the bucket holds need and the whole reserve.
+func (w overReserve) earliest(from, until Time, tat Ticks, speed uint64) (Time, bool) {
+	best, found := until, false
+	try := func(t Time, ok bool) {
+		if t = max(t, from); ok && t <= best && w.holds(t, tat, speed) {
+			best, found = t, true
+		}
+	}
+	try(from, true)
+	if found {
+		return best, true
+	}
+	try(w.bucket.When(w.tat, w.need))
+	if fill := w.bucket.Fill(); fill > speed {
+		lack := w.tat.Add(w.need).Add(w.promised).Sub(tat.Add(w.bucket.Size()))
+		try(algo.Reaches(lack, fill-speed))
+	}
+	try(algo.Reaches(tat, speed))
+	try(w.bucket.When(w.tat, w.need.Add(w.promised)))
+	return best, found
+}

@@ -1,0 +1,76 @@
+package htb
+
+import "fmt"
+
+// Hold is an admitted request whose true cost is told later, with Settle: the
+// tokens of a model's answer, the bytes of a response. Charge the most it could
+// cost, and settle to what it did: then nothing is ever overdrawn. A class with an
+// open hold is not dropped, so every Hold must be settled, to 0 if nothing was used.
+type Hold struct {
+	tree   *Tree
+	leaf   *class
+	lender int
+	cost   int64 // what was charged
+	done   bool  // guarded by tree.mu
+}
+
+// Hold is Allow for a request that will be settled: the Hold is nil unless the
+// Decision is to allow it.
+func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.advance(now)
+	x, err := t.find(now, names)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	return t.hold(x, now, most)
+}
+
+// Hold is [Tree.Hold] without the lookup.
+func (l *Leaf) Hold(now Time, most int64) (*Hold, Decision, error) {
+	l.tree.mu.Lock()
+	defer l.tree.mu.Unlock()
+	now = l.tree.advance(now)
+	x, err := l.live(now)
+	if err != nil {
+		return nil, Decision{}, err
+	}
+	return l.tree.hold(x, now, most)
+}
+
+func (t *Tree) hold(x *class, now Time, most int64) (*Hold, Decision, error) {
+	d, err := t.take(x, now, most)
+	if err != nil || !d.Allowed {
+		return nil, d, err
+	}
+	x.open++
+	return &Hold{tree: t, leaf: x, lender: d.Up, cost: most}, d, nil
+}
+
+// Settle corrects the charge to what the request cost, on exactly the classes that
+// paid, counted now. What is given back never lifts a bucket above full. What is
+// charged on top is charged whether or not there are tokens for it: it may leave a
+// debt, and while a class owes, guarantees below it are best effort. The second
+// call on a Hold returns [ErrSettled], a negative cost an error that wraps
+// [ErrCost]; neither changes anything.
+func (h *Hold) Settle(now Time, cost int64) error {
+	if cost < 0 {
+		return fmt.Errorf("htb: settling to %d: a cost is not negative: %w", cost, ErrCost)
+	}
+	h.tree.mu.Lock()
+	defer h.tree.mu.Unlock()
+	if h.done {
+		return ErrSettled
+	}
+	h.done = true
+	now = h.tree.advance(now)
+	h.leaf.open--
+	if cost < h.cost {
+		h.leaf.refund(now, h.lender, h.cost-cost)
+	} else {
+		h.leaf.charge(now, h.lender, cost-h.cost)
+	}
+	h.leaf.countSettled(h.lender, cost-h.cost)
+	return nil
+}

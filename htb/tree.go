@@ -1,0 +1,248 @@
+package htb
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Tree is a tree of classes that share one capacity. It polices: every call is
+// answered at once, with a yes or a no. Make one with [New], or from a file with
+// config.Load; the zero Tree is not usable. A Tree may be used by any number of
+// goroutines; its decisions are those of some order of the calls.
+//
+// Most callers want [Tree.Allow], or [Tree.Leaf] once and [Leaf.Allow] for every
+// request.
+type Tree struct {
+	mu   sync.Mutex
+	root *class
+	last Time // the latest seen
+	spec Spec
+}
+
+// New returns a tree of which root is the root, every bucket full. A Spec with
+// mistakes gives the error [Mistakes], all of them at once.
+func New(root Spec) (*Tree, error) {
+	p, m := compile(root)
+	if err := m.fatal(); err != nil {
+		return nil, err
+	}
+	return &Tree{root: newClass(p, nil, ""), last: math.MinInt64, spec: root}, nil
+}
+
+// fatal returns the mistakes that are not warnings, as an error.
+func (m Mistakes) fatal() error {
+	m = slices.DeleteFunc(slices.Clone(m), func(m Mistake) bool { return m.Warning })
+	if len(m) == 0 {
+		return nil
+	}
+	return m
+}
+
+// Spec returns what the tree was made from.
+func (t *Tree) Spec() Spec {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.spec
+}
+
+// advance returns now, or the latest time seen if that is later.
+func (t *Tree) advance(now Time) Time {
+	t.last = max(t.last, now)
+	return t.last
+}
+
+// Leaf returns a handle on the leaf that names lead to, for callers that decide on
+// it often. The names are checked now; a leaf under a template is made when it is
+// first used. No class of that path is an error that wraps [ErrUnknown],
+// [ErrNotLeaf] or [ErrName].
+func (t *Tree) Leaf(names ...string) (*Leaf, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	p := t.root.plan
+	for i, name := range names {
+		if err := checkName(name); err != nil {
+			return nil, fmt.Errorf("htb: %w", err)
+		}
+		k := slices.IndexFunc(p.children, func(q *plan) bool { return q.spec.Name == name })
+		switch {
+		case k >= 0:
+			p = p.children[k]
+		case p.template != nil:
+			p = p.template
+		default:
+			return nil, fmt.Errorf("htb: class %q: %w", Path(names[:i+1]...), ErrUnknown)
+		}
+	}
+	if p.inner() {
+		return nil, notLeaf(Path(names...))
+	}
+	return &Leaf{tree: t, names: slices.Clone(names)}, nil
+}
+
+func notLeaf(path string) error {
+	return fmt.Errorf("htb: class %q has children, name one of them: %w", path, ErrNotLeaf)
+}
+
+// find returns the leaf that names lead to. A name is looked up before it is
+// checked: one that is in the tree has been.
+func (t *Tree) find(now Time, names []string) (*class, error) {
+	x := t.root
+	for _, name := range names {
+		if c, ok := x.lookup(now, name); ok {
+			x = c
+			continue
+		}
+		if err := checkName(name); err != nil {
+			return nil, fmt.Errorf("htb: %w", err)
+		}
+		c, err := x.make(now, name)
+		if err != nil {
+			return nil, err
+		}
+		x = c
+	}
+	if x.in != nil {
+		return nil, notLeaf(x.path())
+	}
+	return x, nil
+}
+
+// Allow decides on a request of cost units, at now, of the leaf that names lead
+// to: "free", "alice" for free/alice. Names are data: a client called "a/b" is
+// one name. An error is neither an admission nor a refusal: no such class
+// ([ErrUnknown], [ErrNotLeaf]), an empty or overlong name ([ErrName]), or a cost
+// that no state of the buckets could admit ([ErrCost]). Cost 0 takes nothing and
+// only asks.
+func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	now = t.advance(now)
+	x, err := t.find(now, names)
+	if err != nil {
+		return Decision{}, err
+	}
+	return t.take(x, now, cost)
+}
+
+// take decides and books.
+func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
+	if cost > x.maxCost || cost < 0 {
+		x.countRefusal(max(cost, 0))
+		return Decision{}, x.affordable(cost)
+	}
+	need := x.ticks.Cost(cost)
+	v := x.decide(now, need)
+	x.count(v, cost)
+	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, tree: t, leaf: x, at: now}
+	if d.Allowed {
+		x.charge(now, v.by, cost)
+	} else {
+		d.RetryAfter = x.retryAfter(now, need)
+	}
+	return d, nil
+}
+
+// Leaf is a handle on one leaf, for deciding without a lookup. It may be shared
+// between goroutines. The leaf of a template may be dropped meanwhile, or the
+// tree replaced: the handle finds the one that lives.
+type Leaf struct {
+	tree  *Tree
+	names []string
+	class *class // guarded by tree.mu; nil before the first use
+}
+
+// Path returns the leaf's path.
+func (l *Leaf) Path() string { return Path(l.names...) }
+
+// Allow decides on a request of cost units at now. The errors are those of
+// [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
+// replacement of the tree has taken away.
+func (l *Leaf) Allow(now Time, cost int64) (Decision, error) {
+	l.tree.mu.Lock()
+	defer l.tree.mu.Unlock()
+	now = l.tree.advance(now)
+	x, err := l.live(now)
+	if err != nil {
+		return Decision{}, err
+	}
+	return l.tree.take(x, now, cost)
+}
+
+func (l *Leaf) live(now Time) (*class, error) {
+	if x := l.class; x != nil && !x.dropped && x.in == nil {
+		return x, nil
+	}
+	x, err := l.tree.find(now, l.names)
+	l.class = x
+	return x, err
+}
+
+// Decision is the answer to one request.
+type Decision struct {
+	// Allowed: the request passes, and was charged.
+	Allowed bool
+	// Reason says why it was refused.
+	Reason Reason
+	// Up is the number of levels above the leaf of the class that lent (0: the
+	// leaf used its own tokens), or of the one that refused.
+	Up int
+	// RetryAfter is how long after a refusal the request would pass if nothing
+	// else came; [Never] if waiting alone does not help.
+	RetryAfter time.Duration
+
+	tree *Tree
+	leaf *class
+	at   Time
+}
+
+// Lender returns the path of the class whose rate paid: the leaf itself, or one
+// above that lent. It is empty for a refusal.
+func (d Decision) Lender() string {
+	if !d.Allowed {
+		return ""
+	}
+	return d.class()
+}
+
+// RefusedBy returns the path of the class that refused; Reason says why. It is
+// empty for an admission.
+func (d Decision) RefusedBy() string {
+	if d.Allowed || d.Reason == 0 {
+		return ""
+	}
+	return d.class()
+}
+
+func (d Decision) class() string {
+	x := d.leaf
+	for range d.Up {
+		x = x.parent
+	}
+	return x.path()
+}
+
+// Remaining returns the most units that would pass in one request now: at the
+// time of the decision, or of the latest after it. Others may take them first.
+func (d Decision) Remaining() int64 {
+	if d.tree == nil {
+		return 0
+	}
+	d.tree.mu.Lock()
+	defer d.tree.mu.Unlock()
+	return min(d.leaf.maxCost, d.leaf.ticks.Units(d.leaf.remaining(d.tree.advance(d.at))))
+}
+
+// Reset returns how long from then on the leaf's own buckets need to be full
+// again, if nothing more comes.
+func (d Decision) Reset() time.Duration {
+	if d.tree == nil {
+		return 0
+	}
+	d.tree.mu.Lock()
+	defer d.tree.mu.Unlock()
+	now := d.tree.advance(d.at)
+	return max(0, d.leaf.bucketsFullAt().Sub(now))
+}

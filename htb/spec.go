@@ -35,7 +35,7 @@ type Spec struct {
 	// Prio, 0 to 7, says who borrows first among siblings: the lower.
 	Prio int
 	// Quantum is the weight among siblings of one Prio that borrow. 0 means in
-	// proportion to Rate: as many as Rate has units per second.
+	// proportion to Rate; see Weight.
 	Quantum int64
 	// Also lists further limits of a leaf that must admit too.
 	Also []Limit
@@ -49,6 +49,38 @@ type Spec struct {
 	Idle time.Duration
 	// Children are the classes that share this one, in the order they are listed in.
 	Children []Spec
+}
+
+// Weight returns the class's weight among siblings of one Prio: its Quantum or,
+// where that is 0, its Rate in units per second.
+func (s Spec) Weight() float64 {
+	if s.Quantum > 0 {
+		return float64(s.Quantum)
+	}
+	return s.Rate.PerSecond()
+}
+
+// Reserve returns the most that s, with its defaults filled in, keeps back for its
+// children: what they may save up or, where s is oversubscribed, its burst less headroom.
+func (s Spec) Reserve() int64 {
+	sum := int64(0)
+	for _, c := range s.Children {
+		sum = plus(sum, c.Burst)
+	}
+	if s.Oversubscribed {
+		return max(0, s.Burst-max(1, s.Rate.Over(time.Second/10), s.largestLeaf()))
+	}
+	return sum
+}
+
+func (s Spec) largestLeaf() (burst int64) {
+	if len(s.Children) == 0 {
+		return s.Burst
+	}
+	for _, c := range s.Children {
+		burst = max(burst, c.largestLeaf())
+	}
+	return burst
 }
 
 // Limit is a further limit of a leaf.
@@ -227,9 +259,6 @@ func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
 	}
 	p.oversub = p.template != nil || s.Oversubscribed && p.inner()
 	c.bursts(&s, p, path)
-	if s.Quantum == 0 {
-		s.Quantum = max(1, s.Rate.Over(time.Second))
-	}
 	p.spec = s
 	p.spec.Children = nil
 	for _, l := range s.Also {

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"github.com/spf13/cobra"
+
+	"github.com/go-sluice/sluice/config"
+	"github.com/go-sluice/sluice/htb"
+	"github.com/go-sluice/sluice/internal/plot"
+	"github.com/go-sluice/sluice/internal/report"
+	"github.com/go-sluice/sluice/internal/result"
+	"github.com/go-sluice/sluice/internal/sim"
+	"github.com/go-sluice/sluice/internal/trace"
+)
+
+// runFlags are those of htbsim run.
+type runFlags struct {
+	tree, load, trace string
+	mode              string
+	step              time.Duration
+	seed              uint64
+	top               int
+	json, csv, plot   string
+	quiet             bool
+
+	class, cost, below string
+	reorder            time.Duration
+}
+
+func newRun() *cobra.Command {
+	var f runFlags
+	cmd := &cobra.Command{
+		Use:   "run --tree FILE (--load FILE | --trace FILE)",
+		Short: "Run a tree under a load or a trace",
+		Long: `Run a tree under a load file, or replay a trace: an access log (common or combined
+format) or a CSV with the header time,class,cost; .gz too. A trace whose classes
+the tree does not name goes below the tree's template, or where --map says.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&f.tree, "tree", "", "the tree `file`; config/tree.yaml if not given")
+	fl.StringVar(&f.load, "load", "", "the load `file`; load.yaml beside the tree if not given")
+	fl.StringVar(&f.trace, "trace", "", "the trace `file`, instead of a load")
+	fl.StringVar(&f.mode, "mode", "police", "`police`: allow or reject")
+	fl.DurationVar(&f.step, "step", 0, "`length` of an entry of the series (default 1s; for a trace, so that there are at most 1000)")
+	fl.Uint64Var(&f.seed, "seed", 1, "`number` that picks the random arrivals")
+	fl.IntVar(&f.top, "top", 20, "`number` of children of a template with a row of their own")
+	fl.StringVar(&f.json, "json", "", "write the result as JSON to this `file`, - for standard output")
+	fl.StringVar(&f.csv, "csv", "", "write the series as CSV to this `file`, - for standard output")
+	fl.StringVar(&f.plot, "plot", "", "draw the shares into this `file`: "+strings.Join(plot.Formats(), ", "))
+	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar")
+	fl.StringVar(&f.class, "class", "client", "what of an access log's line is the class: `client|user|prefix`")
+	fl.StringVar(&f.cost, "cost", "1", "what a line of an access log costs: `1|bytes`")
+	fl.StringVar(&f.below, "map", "", "put every class of the trace below the class of this `path`")
+	fl.DurationVar(&f.reorder, "reorder", 2*time.Minute, "how `long` after its turn a line of a trace may come")
+	completeFiles(cmd, "tree", "yaml", "yml")
+	completeFiles(cmd, "load", "yaml", "yml")
+	completeFiles(cmd, "plot", "svg", "png", "html")
+	completeWords(cmd, "mode", "police")
+	completeWords(cmd, "class", "client", "user", "prefix")
+	completeWords(cmd, "cost", "1", "bytes")
+	return cmd
+}
+
+func completeFiles(cmd *cobra.Command, flag string, extensions ...string) {
+	_ = cmd.MarkFlagFilename(flag, extensions...) // fails only for a flag that is not there
+}
+
+func completeWords(cmd *cobra.Command, flag string, words ...string) {
+	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (f *runFlags) run(cmd *cobra.Command) error {
+	if err := f.check(cmd); err != nil {
+		return err
+	}
+	tree, err := readTree(f.tree)
+	if err != nil {
+		return err
+	}
+	if tree.Semantics == "kernel" {
+		return inputError{fmt.Errorf("%s: semantics kernel is for the shaper: police needs semantics: strict", tree.Name)}
+	}
+	if !f.quiet {
+		warn(cmd, tree.Warnings)
+	}
+	outputs, err := f.outputs()
+	if err != nil {
+		return inputError{err}
+	}
+	defer func() {
+		for _, o := range outputs {
+			o.discard()
+		}
+	}()
+	got, err := f.simulate(cmd.Context(), tree, f.bar(cmd))
+	if got == nil {
+		if errors.Is(err, context.Canceled) {
+			err = inputError{errors.New("htbsim: interrupted before the run began")}
+		}
+		return err
+	}
+	if err != nil {
+		got.Notes = append(got.Notes, fmt.Sprintf("interrupted: this is what was measured until %v", time.Duration(got.Seconds*float64(time.Second))))
+	}
+	return f.write(cmd, got, outputs)
+}
+
+// check finds mistakes among the flags.
+func (f *runFlags) check(cmd *cobra.Command) error {
+	changed := cmd.Flags().Changed
+	switch {
+	case f.load != "" && f.trace != "":
+		return errors.New("htbsim: --load and --trace are two kinds of traffic: give one of them")
+	case f.mode == "shape":
+		return errors.New("htbsim: --mode shape is not in this version, which polices: leave --mode out")
+	case f.mode != "police":
+		return fmt.Errorf("htbsim: --mode %q: write police", f.mode)
+	case changed("step") && f.step <= 0:
+		return fmt.Errorf("htbsim: --step %v: write a positive duration, such as 1s", f.step)
+	case f.top < 0 || f.top > 10_000:
+		return fmt.Errorf("htbsim: --top %d: write a number from 0 to 10000", f.top)
+	case f.reorder < 0:
+		return fmt.Errorf("htbsim: --reorder %v: write a duration of 0 or more, such as 2m", f.reorder)
+	case f.json == "-" && f.csv == "-":
+		return errors.New("htbsim: --json - and --csv - cannot both have standard output")
+	}
+	if f.plot != "" && !slices.Contains(plot.Formats(), strings.ToLower(filepath.Ext(f.plot))) {
+		return fmt.Errorf("htbsim: --plot %s: the file's ending says what to draw: %s", f.plot, strings.Join(plot.Formats(), ", "))
+	}
+	if f.trace == "" {
+		for _, name := range []string{"class", "cost", "map", "reorder"} {
+			if changed(name) {
+				return fmt.Errorf("htbsim: --%s is for a trace: give --trace FILE with it", name)
+			}
+		}
+	}
+	if _, err := trace.ParseBy(f.class); err != nil {
+		return fmt.Errorf("htbsim: --class: %w", err)
+	}
+	if _, err := trace.ParseCost(f.cost); err != nil {
+		return fmt.Errorf("htbsim: --cost: %w", err)
+	}
+	if f.below != "" {
+		if _, err := htb.ParsePath(f.below); err != nil {
+			return fmt.Errorf("htbsim: --map: %w", err)
+		}
+	}
+	return nil
+}
+
+// outputs opens the files to be written, in the order of json, csv, plot.
+func (f *runFlags) outputs() (map[string]*output, error) {
+	out := map[string]*output{}
+	for _, path := range []string{f.json, f.csv, f.plot} {
+		if path == "" || path == "-" {
+			continue
+		}
+		if out[path] != nil {
+			return nil, fmt.Errorf("htbsim: two outputs go to %s", path)
+		}
+		o, err := create(path)
+		if err != nil {
+			for _, o := range out {
+				o.discard()
+			}
+			return nil, err
+		}
+		out[path] = o
+	}
+	return out, nil
+}
+
+// mostSteps bounds the series, which are kept in memory for every row.
+const mostSteps = 100_000
+
+func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(float64)) (*result.Run, error) {
+	o := sim.Options{Step: f.step, Seed: f.seed, Top: f.top, Progress: bar}
+	if f.trace == "" {
+		load, err := readLoad(f.load, f.tree, tree.Unit)
+		if err != nil {
+			return nil, err
+		}
+		if o.Step == 0 {
+			o.Step = time.Second
+		}
+		if err := steps(load.Duration, o.Step); err != nil {
+			return nil, err
+		}
+		run, err := sim.Load(ctx, tree, load, o)
+		return run, named(err, f.load)
+	}
+	by, _ := trace.ParseBy(f.class) // checked above
+	cost, _ := trace.ParseCost(f.cost)
+	if f.below != "" {
+		o.Map, _ = htb.ParsePath(f.below)
+		if o.Map == nil { // the root
+			o.Map = []string{}
+		}
+	}
+	t := trace.Options{By: by, Cost: cost, Reorder: f.reorder}
+	s, err := trace.Scan(ctx, f.trace, t)
+	if err != nil {
+		return nil, inputError{err}
+	}
+	if o.Step == 0 {
+		o.Step = niceStep(s.Span)
+	}
+	if err := steps(s.Span, o.Step); err != nil {
+		return nil, err
+	}
+	run, err := sim.Trace(ctx, tree, f.trace, s, t, o)
+	return run, named(err, "")
+}
+
+// named makes err a mistake of the input, in the file if there is one to name.
+func named(err error, file string) error {
+	if err == nil || errors.Is(err, context.Canceled) {
+		return err
+	}
+	if file != "" {
+		err = fmt.Errorf("%s: %w", file, err)
+	}
+	return inputError{err}
+}
+
+func steps(span, step time.Duration) error {
+	if n := span / step; n >= mostSteps {
+		return fmt.Errorf("htbsim: %v in steps of %v are %d steps, the most is %d: write a longer --step", span, step, n, mostSteps)
+	}
+	return nil
+}
+
+// niceStep returns the shortest round step that makes at most 1000 of a span.
+func niceStep(span time.Duration) time.Duration {
+	for _, unit := range []time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour} {
+		for _, n := range []time.Duration{1, 2, 5, 10, 15, 20, 30} {
+			if step := n * unit; span <= 1000*step {
+				return step
+			}
+		}
+	}
+	return (span/1000/(24*time.Hour) + 1) * 24 * time.Hour
+}
+
+// bar returns what shows progress on a terminal, once a run takes longer than a second.
+func (f *runFlags) bar(cmd *cobra.Command) func(float64) {
+	if is, _ := terminal(cmd.ErrOrStderr()); !is || f.quiet {
+		return nil
+	}
+	const parts = 1000
+	var b *progressbar.ProgressBar
+	begin := time.Now()
+	return func(done float64) {
+		if b == nil {
+			if time.Since(begin) < time.Second {
+				return
+			}
+			b = progressbar.NewOptions(parts,
+				progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionSetDescription("simulating"),
+				progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+		}
+		_ = b.Set(min(parts, int(done*parts)))
+	}
+}
+
+func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files map[string]*output) error {
+	stdout := cmd.OutOrStdout()
+	put := func(path string, fill func(io.Writer) error) error {
+		switch path {
+		case "":
+			return nil
+		case "-":
+			return fill(stdout)
+		}
+		return files[path].write(fill)
+	}
+	err := errors.Join(
+		put(f.json, func(w io.Writer) error { return report.JSON(w, run) }),
+		put(f.csv, func(w io.Writer) error { return report.CSV(w, run) }),
+		put(f.plot, func(w io.Writer) error { return plot.Write(w, strings.ToLower(filepath.Ext(f.plot)), run) }),
+	)
+	if !f.quiet && f.json != "-" && f.csv != "-" {
+		_, colour := terminal(stdout)
+		report.Table(stdout, run, colour)
+	}
+	return err
+}

@@ -1,0 +1,128 @@
+package plot
+
+import (
+	"bytes"
+	"html/template"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/go-sluice/sluice/internal/result"
+)
+
+// writePage writes one HTML file that needs nothing else: the picture inline,
+// and every class as a table for whoever cannot see it or wants the numbers.
+func writePage(w io.Writer, run *result.Run) error {
+	var svg bytes.Buffer
+	if err := writeSVG(&svg, run); err != nil {
+		return err
+	}
+	// Inside HTML an XML prolog is an error.
+	picture := svg.Bytes()[bytes.Index(svg.Bytes(), []byte("<svg")):]
+	data := struct {
+		Title, Summary, Unit string
+		Picture              template.HTML
+		Columns              []column
+		Rows                 []pageRow
+		Notes                []string
+	}{Title: title(run), Summary: summary(run), Unit: unit(run), Picture: template.HTML(picture)}
+	for _, col := range columns {
+		if !col.optional || slices.ContainsFunc(run.Rows, func(r result.Row) bool { return col.cell(&r) != "0" }) {
+			data.Columns = append(data.Columns, col)
+		}
+	}
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		row := pageRow{Path: clean(r.Path), Depth: r.Depth}
+		for _, col := range data.Columns {
+			row.Cells = append(row.Cells, col.cell(r))
+		}
+		data.Rows = append(data.Rows, row)
+	}
+	for _, n := range run.Notes {
+		data.Notes = append(data.Notes, clean(n))
+	}
+	return page.Execute(w, data)
+}
+
+type pageRow struct {
+	Path  string
+	Depth int
+	Cells []string
+}
+
+// column is one column of the table; an optional one, of what only the shaper
+// counts, is left out where it is zero throughout.
+type column struct {
+	Name     string
+	optional bool
+	cell     func(*result.Row) string
+}
+
+var columns = []column{
+	{"rate", false, func(r *result.Row) string { return limit(r.Rate, r.Rest) }},
+	{"ceil", false, func(r *result.Row) string { return limit(r.Ceil, r.Rest) }},
+	{"wants", false, func(r *result.Row) string { return group(r.Wants) }},
+	{"gets", false, func(r *result.Row) string { return group(r.Gets) }},
+	{"rejected", false, func(r *result.Row) string { return group(r.Rejected) }},
+	{"dropped", true, func(r *result.Row) string { return group(r.Dropped) }},
+	{"expired", true, func(r *result.Row) string { return group(r.Expired) }},
+	{"queued", true, func(r *result.Row) string { return group(r.Queued) }},
+	{"own", false, func(r *result.Row) string { return group(r.Own) }},
+	{"borrows", false, func(r *result.Row) string { return group(r.Borrows) }},
+	{"lends", false, func(r *result.Row) string { return group(r.Lends) }},
+	{"fair", false, func(r *result.Row) string { return number(math.Round(finite(r.Fair))) }},
+}
+
+// limit says so where it is one child's and the rest of the row all children's.
+func limit(v float64, each bool) string {
+	if each {
+		return number(v) + " each"
+	}
+	return number(v)
+}
+
+var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{{.Title}}</title>
+<style>
+:root { color-scheme: light dark; }
+body { font: 15px/1.45 system-ui, Arial, sans-serif; margin: 1.5rem auto; max-width: 64rem; padding: 0 1rem; }
+figure { margin: 0 0 1.5rem; background: #fff; border-radius: 4px; }
+figure svg { display: block; width: 100%; height: auto; }
+.wide { overflow-x: auto; }
+table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
+caption { text-align: left; padding-bottom: .5rem; }
+th, td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid #8886; white-space: nowrap; }
+th:first-child { text-align: left; white-space: normal; overflow-wrap: anywhere; min-width: 9em; }
+tbody th { font-weight: normal; }
+</style>
+</head>
+<body>
+<figure role="img" aria-label="{{.Title}}: {{.Summary}}. The table below has the numbers.">
+{{.Picture}}</figure>
+<div class="wide">
+<table>
+<caption>Rate and ceil in {{.Unit}} per second, the rest in {{.Unit}} over the whole run. Rows include the classes below them, except for own, borrows and lends.</caption>
+<thead><tr><th scope="col">class</th>{{range .Columns}}<th scope="col">{{.Name}}</th>{{end}}</tr></thead>
+<tbody>
+{{- range .Rows}}
+<tr><th scope="row" style="padding-left:{{.Depth}}.5em">{{.Path}}</th>{{range .Cells}}<td>{{.}}</td>{{end}}</tr>
+{{- end}}
+</tbody>
+</table>
+</div>
+{{- if .Notes}}
+<h2>Notes</h2>
+<ul>
+{{- range .Notes}}
+<li>{{.}}</li>
+{{- end}}
+</ul>
+{{- end}}
+</body>
+</html>
+`))

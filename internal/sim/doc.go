@@ -1,0 +1,14 @@
+// Package sim runs a tree under a load or a trace, on virtual time and in one
+// goroutine: the same code that decides in production, and the same output for
+// the same seed.
+//
+// Beside what happened it works out what should have: in every step the demands
+// of the step and the tokens saved so far go to package fair, and what that gives
+// each class is its `fair`. So anyone can see how far from ideal a tree is.
+//
+// Under a template the children with the largest wants have rows of their own, the
+// rest share one; which those are is found with a bounded number of counters
+// (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
+// elements in data streams", 2005), so that memory grows with the children alive
+// at once and with the number of steps, not with the names seen.
+package sim

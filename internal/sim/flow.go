@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/go-sluice/sluice/config"
+	"github.com/go-sluice/sluice/htb"
+)
+
+// flow makes the requests of one flow of a load file, one after the other.
+type flow struct {
+	config.Flow
+	index  int // among the flows of the run: breaks ties, and picks the random stream
+	random *rand.Rand
+	names  []string  // of the leaf; the last one changes from request to request under a template
+	ranks  []float64 // of Zipf: cumulative shares
+
+	at    time.Duration // of the next request
+	cost  int64         // of the next request
+	units int64         // that came since began
+	began time.Duration // when the flow, or this phase of it, began
+	n     int64         // requests made
+}
+
+// flowsOf returns the flows of a load file; a backlogged one over several clients
+// becomes as many, since each of them always has something to ask for.
+func flowsOf(l *config.LoadFile, seed uint64) []*flow {
+	var flows []*flow
+	add := func(f config.Flow, names []string) *flow {
+		x := &flow{Flow: f, index: len(flows), names: names, at: f.From, began: f.From}
+		x.random = rand.New(rand.NewPCG(seed, uint64(x.index)))
+		flows = append(flows, x)
+		return x
+	}
+	for _, f := range l.Flows {
+		switch {
+		case f.Arrivals == config.Backlogged && f.Clients > 0:
+			for i := range f.Clients {
+				add(f, client(f.Class, i)).start()
+			}
+		case f.Clients > 0 && f.Zipf > 0:
+			x := add(f, slices.Clone(f.Class))
+			x.ranks = zipf(f.Clients, f.Zipf)
+			x.start()
+		default:
+			add(f, slices.Clone(f.Class)).start()
+		}
+	}
+	return flows
+}
+
+// client returns the path of the i-th client, from 0.
+func client(class []string, i int) []string {
+	names := slices.Clone(class)
+	names[len(names)-1] = clientName(i)
+	return names
+}
+
+func clientName(i int) string { return "client-" + strconv.Itoa(i+1) }
+
+// zipf returns the cumulative shares of n clients, the k-th of which has 1/k^s.
+func zipf(n int, s float64) []float64 {
+	ranks := make([]float64, n)
+	sum := 0.0
+	for k := range ranks {
+		sum += math.Pow(float64(k+1), -s)
+		ranks[k] = sum
+	}
+	return ranks
+}
+
+// start sets the first request.
+func (f *flow) start() {
+	switch f.Arrivals {
+	case config.Burst:
+		f.at = f.At
+	case config.Poisson:
+		f.at = f.From + f.gap()
+	}
+	f.draw()
+}
+
+// draw picks cost and client of the next request.
+func (f *flow) draw() {
+	f.cost = f.Cost.Min
+	if f.Cost.Max > f.Cost.Min {
+		f.cost += f.random.Int64N(f.Cost.Max - f.Cost.Min + 1)
+	}
+	if f.Clients == 0 || f.Arrivals == config.Backlogged {
+		return
+	}
+	i := 0
+	if f.ranks == nil {
+		i = f.random.IntN(f.Clients)
+	} else {
+		i, _ = slices.BinarySearch(f.ranks, f.random.Float64()*f.ranks[len(f.ranks)-1])
+		i = min(i, f.Clients-1)
+	}
+	f.names[len(f.names)-1] = clientName(i)
+}
+
+// gap draws the time between two requests of a Poisson process: a request brings
+// (Min+Max)/2 units on average.
+func (f *flow) gap() time.Duration {
+	mean := (float64(f.Cost.Min) + float64(f.Cost.Max)) / 2 / f.Rate.PerSecond()
+	return time.Duration(min(f.random.ExpFloat64()*mean*1e9, math.MaxInt64/4))
+}
+
+// over says whether there is no further request.
+func (f *flow) over() bool {
+	return f.at >= f.To || f.Arrivals == config.Burst && f.n >= f.Count
+}
+
+// next goes on to the request after this one, which was refused or not.
+func (f *flow) next(d htb.Decision, err error, step time.Duration) {
+	f.n++
+	switch f.Arrivals {
+	case config.Backlogged:
+		switch {
+		case err != nil: // can never pass: given up, after the time it would have taken
+			f.at += max(step, 1)
+		case !d.Allowed:
+			f.at += min(d.RetryAfter, max(step, 1))
+			return // the same request again
+		}
+	case config.Poisson:
+		f.at += f.gap()
+	case config.Constant, config.OnOff:
+		f.units += f.cost
+		f.at = f.began + f.Rate.Takes(f.units) // from the begin, so that rounding does not add up
+		if f.Arrivals == config.OnOff && f.at >= f.began+f.On {
+			f.began += f.On + f.Off
+			f.at, f.units = f.began, 0
+		}
+	case config.Burst:
+		f.at = f.At + time.Duration(float64(f.Over)*float64(f.n)/float64(f.Count))
+	}
+	f.draw()
+}
+
+// flowHeap orders flows by their next request, ties as they stand in the file.
+type flowHeap []*flow
+
+func (h flowHeap) Len() int { return len(h) }
+func (h flowHeap) Less(i, j int) bool {
+	return h[i].at < h[j].at || h[i].at == h[j].at && h[i].index < h[j].index
+}
+func (h flowHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *flowHeap) Push(x any)   { *h = append(*h, x.(*flow)) }
+func (h *flowHeap) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return x
+}

@@ -1,0 +1,278 @@
+package sim
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"strings"
+
+	"github.com/go-sluice/sluice/htb"
+	"github.com/go-sluice/sluice/internal/result"
+)
+
+// node is one class of the run: those the tree names, and the children of
+// templates as long as they matter, that is while they have a row of their own or
+// tokens missing.
+//
+// INVARIANT: n.row is n's own row; or, for a child in the rest of its template and
+// for all below such a child, the rest's.
+type node struct {
+	spec   *htb.Spec // resolved
+	parent *node
+	name   string
+	depth  int
+
+	named    []*node
+	children map[string]*node // named ones and others
+	template *htb.Spec
+	ranked   ranking // children of the template with a row of their own
+	rest     *row    // of the template's other children
+
+	row   *row
+	score int64 // in ranked: at least what it wants, never less than the child before it in its place
+	place int   // in ranked: 1 + index; 0 for none
+
+	ideal
+}
+
+// row is what is measured of one class, or of the rest.
+type row struct {
+	wants, gets, rejected, borrows, lends int64
+	fair                                  float64
+	first                                 int // the step that series begin with
+	series                                []point
+}
+
+type point struct {
+	wants, gets int64
+	fair        float64
+}
+
+// at returns the entry of a step; steps do not go back.
+func (r *row) at(step int) *point {
+	if r.series == nil {
+		r.first = step
+	}
+	for len(r.series) <= step-r.first {
+		r.series = append(r.series, point{})
+	}
+	return &r.series[step-r.first]
+}
+
+// merge adds what o measured.
+func (r *row) merge(o *row) {
+	r.wants += o.wants
+	r.gets += o.gets
+	r.rejected += o.rejected
+	r.borrows += o.borrows
+	r.lends += o.lends
+	r.fair += o.fair
+	if len(o.series) == 0 {
+		return
+	}
+	if r.series == nil {
+		r.first = o.first
+	} else if o.first < r.first { // so that at(o.first) is not before its begin
+		r.series = append(make([]point, r.first-o.first), r.series...)
+		r.first = o.first
+	}
+	for i, p := range o.series {
+		q := r.at(o.first + i)
+		q.wants += p.wants
+		q.gets += p.gets
+		q.fair += p.fair
+	}
+}
+
+func newNode(spec *htb.Spec, parent *node, name string) *node {
+	n := &node{spec: spec, parent: parent, name: name, row: &row{}, ideal: newIdeal(spec)}
+	if parent != nil {
+		n.depth = parent.depth + 1
+	}
+	for i := range spec.Children {
+		c := &spec.Children[i]
+		if c.Name == htb.Template {
+			n.template, n.rest = c, &row{}
+			continue
+		}
+		if n.children == nil {
+			n.children = make(map[string]*node)
+		}
+		child := newNode(c, n, c.Name)
+		n.named = append(n.named, child)
+		n.children[c.Name] = child
+	}
+	return n
+}
+
+func (n *node) leaf() bool { return len(n.named) == 0 && n.template == nil }
+
+// sharing says that n has no row of its own: what is in it is counted by a class above.
+func (n *node) sharing() bool { return n.parent != nil && n.row == n.parent.row }
+
+// child returns the node for name, making one under a template; nil if there is
+// no such class. most is how many children get a row of their own at a time.
+func (n *node) child(name string, most int) *node {
+	if c, ok := n.children[name]; ok {
+		return c
+	}
+	if n.template == nil {
+		return nil
+	}
+	if n.children == nil {
+		n.children = make(map[string]*node)
+	}
+	if len(n.children)-len(n.named) >= n.template.Max { // they share one, as in the tree
+		name = overflow
+		if c, ok := n.children[name]; ok {
+			return c
+		}
+	}
+	c := newNode(n.template, n, strings.Clone(name))
+	n.children[c.name] = c
+	switch {
+	case name == overflow || n.sharing() || most == 0:
+		c.share(n.rest)
+		return c
+	case len(n.ranked) >= most:
+		least := heap.Pop(&n.ranked).(*node)
+		c.score = least.score
+		n.rest.merge(least.row)
+		least.share(n.rest)
+	}
+	heap.Push(&n.ranked, c)
+	return c
+}
+
+// overflow is the node that names share past a template's max; no name is empty.
+const overflow = ""
+
+// share makes n, and all below it, count in r.
+func (n *node) share(r *row) {
+	n.row, n.rest, n.ranked = r, r, nil
+	for _, c := range n.children {
+		c.share(r)
+	}
+}
+
+// prune forgets children of the template that are as if never seen. It looks at
+// all of them, but only when they have doubled since the last time.
+func (n *node) prune(step int, length float64) {
+	for _, c := range n.named {
+		c.prune(step, length)
+	}
+	if n.template == nil || len(n.children) < 2*n.kept+1024 {
+		return
+	}
+	for name, c := range n.children { // order does not matter: each goes or stays by itself
+		if c.spec != n.template {
+			continue
+		}
+		c.prune(step, length)
+		if c.catchUp(step, length); c.place == 0 && c.full() && len(c.children) == len(c.named) {
+			delete(n.children, name)
+		}
+	}
+	n.kept = len(n.children)
+}
+
+// ranking orders nodes by score, the least first.
+type ranking []*node
+
+func (h ranking) Len() int { return len(h) }
+
+func (h ranking) Less(i, j int) bool {
+	return cmp.Or(cmp.Compare(h[i].score, h[j].score), cmp.Compare(h[i].name, h[j].name)) < 0
+}
+
+func (h ranking) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i+1, j+1
+}
+
+func (h *ranking) Push(x any) {
+	n := x.(*node)
+	*h = append(*h, n)
+	n.place = len(*h)
+}
+
+func (h *ranking) Pop() any {
+	old := *h
+	x := old[len(old)-1]
+	old[len(old)-1] = nil
+	*h = old[:len(old)-1]
+	x.place = 0
+	return x
+}
+
+// count books a decision on the path of a leaf: up is how many levels above it the
+// lender is.
+func (n *node) count(step int, cost int64, allowed bool, up int) {
+	for j := 0; n != nil; j, n = j+1, n.parent {
+		if n.place > 0 {
+			n.score += cost
+			heap.Fix(&n.parent.ranked, n.place-1)
+		}
+		if n.sharing() {
+			continue
+		}
+		r, p := n.row, n.row.at(step)
+		r.wants += cost
+		p.wants += cost
+		if !allowed {
+			r.rejected += cost
+			continue
+		}
+		r.gets += cost
+		p.gets += cost
+		if j < up {
+			r.borrows += cost
+		} else if j == up && j > 0 {
+			r.lends += cost
+		}
+	}
+}
+
+// rows writes out the result, each class before those below it, the top children
+// of a template by what they wanted.
+func (n *node) rows(out []result.Row, names []string, steps, top int) []result.Row {
+	out = append(out, n.row.result(n.spec, htb.Path(names...), n.depth, n.leaf(), steps))
+	for _, c := range n.named {
+		out = c.rows(out, append(names[:len(names):len(names)], c.name), steps, top)
+	}
+	if n.template == nil {
+		return out
+	}
+	ranked := slices.SortedFunc(slices.Values(n.ranked), func(a, b *node) int {
+		return cmp.Or(cmp.Compare(b.row.wants, a.row.wants), cmp.Compare(a.name, b.name))
+	})
+	rest := &row{}
+	rest.merge(n.rest)
+	for i, c := range ranked {
+		if i < top {
+			out = c.rows(out, append(names[:len(names):len(names)], c.name), steps, top)
+		} else {
+			rest.merge(c.row)
+		}
+	}
+	where := htb.Mistake{Path: append(names[:len(names):len(names)], htb.Template)}.Where()
+	r := rest.result(n.template, where, n.depth+1, true, steps)
+	r.Rest = true
+	return append(out, r)
+}
+
+func (r *row) result(s *htb.Spec, path string, depth int, leaf bool, steps int) result.Row {
+	out := result.Row{
+		Path: path, Depth: depth, Leaf: leaf,
+		Rate: s.Rate.PerSecond(), Ceil: s.Ceil.PerSecond(), Prio: s.Prio,
+		Wants: r.wants, Gets: r.gets, Rejected: r.rejected,
+		Own: r.gets - r.borrows, Borrows: r.borrows, Lends: r.lends, Fair: r.fair,
+		Series: result.Series{Wants: make([]int64, steps), Gets: make([]int64, steps), Fair: make([]float64, steps)},
+	}
+	for i, p := range r.series {
+		if k := r.first + i; k < steps {
+			out.Series.Wants[k], out.Series.Gets[k], out.Series.Fair[k] = p.wants, p.gets, p.fair
+		}
+	}
+	return out
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-sluice/sluice/htb"
+)
+
+// maxName is the longest text of a tree file, in bytes.
+const maxName = htb.MaxName
+
+// maxClasses is how many classes a file may list.
+const maxClasses = 1_000_000
+
+// File is what a tree file says. It is not changed by this package once made,
+// and may be shared.
+type File struct {
+	Name      string   // the file's, as given
+	Tree      string   // names Redis keys and metrics
+	Unit      string   // what costs count; "requests" when the file does not say
+	Semantics string   // "strict" or "kernel"
+	Redis     *Redis   // nil without redis:
+	Root      htb.Spec // the tree, as written: defaults are not filled in
+	Settings  *Class   // what the file says of classes beside their Spec
+	Warnings  []*Error // what works, but hardly as meant; by line
+}
+
+// Redis is the server that classes with store: redis or sync share.
+type Redis struct {
+	Addr     string        // host:port, or the path of a Unix socket
+	Timeout  time.Duration // of a call; 5 ms when the file does not say
+	OnOutage string        // "local", "closed" or "open"
+}
+
+// Class is what a tree file says of a class that is not in its htb.Spec. Classes
+// form a tree parallel to that of the Specs: Children[i] goes with Spec.Children[i].
+type Class struct {
+	Line    int           // where the class stands
+	Limit   int           // items its queue may hold; 0 when the file does not say
+	MaxWait time.Duration // how long one may be queued; 0 when the file does not say
+	Pool    int           // of the root: items released and not yet done; 0 for no bound
+	Store   string        // "memory" or "redis"
+	Sync    time.Duration // 0 for none
+
+	Children []*Class
+
+	name   string
+	marks  []mark
+	broken bool           // could not be read as meant, which was reported
+	index  map[string]int // of Children by name, where they are many
+}
+
+// mark is where a key of a class stands.
+type mark struct {
+	name string
+	line int
+	bad  bool // its value was reported
+}
+
+// ParseFile reads the tree file at path; see [Parse].
+func ParseFile(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a tree file; name is what its mistakes call it. The error is
+// [Errors], everything that is wrong with the file. A File that is returned
+// without one holds a Root for which htb.Spec.Check finds nothing but warnings.
+func Parse(name string, data []byte) (*File, error) {
+	r := &report{file: name}
+	n, ok := r.document(data)
+	if !ok {
+		return nil, r.err()
+	}
+	m, ok := r.mapping(n, whole{}, n.Line, treeTop, "tree: api and, below it, global: {rate: 1000/s}")
+	if !ok {
+		return nil, r.err()
+	}
+	f := &File{Name: name, Tree: m.text("tree"), Unit: m.text("unit"), Semantics: m.choice("semantics"), Redis: m.redis()}
+	switch {
+	case m.failed("unit"):
+		f.Unit = Bytes // the unit that admits every form of rate, so that one mistake stays one
+	case f.Unit == "":
+		f.Unit = "requests"
+	}
+	if g := m.get("global"); g != nil {
+		t := tree{report: r, unit: f.Unit, redis: m.has("redis")}
+		f.Root, f.Settings = t.class(g.node, nil, g.line)
+		t.check(f)
+		t.notes(f.Settings, nil)
+		if t.shared > 0 {
+			t.warnings.say(t.shared, t.sharedAt, "store and sync are read but not acted on in this version: every class is kept in memory, on each gateway alone")
+		}
+		f.Warnings = t.warnings.errors()
+	}
+	if err := r.err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// redis reads the redis: block, nil when there is none.
+func (m *mapping) redis() *Redis {
+	f := m.get("redis")
+	if f == nil {
+		return nil
+	}
+	b, _ := m.mapping(f.node, part{m.at, "redis"}, f.line, redisBlock, f.key.example)
+	r := &Redis{Addr: b.text("addr"), Timeout: b.interval("timeout"), OnOutage: b.choice("onOutage")}
+	if r.Timeout == 0 {
+		r.Timeout = 5 * time.Millisecond
+	}
+	if a := b.get("addr"); a != nil && !a.bad && !strings.HasPrefix(r.Addr, "/") && !strings.Contains(r.Addr, ":") {
+		b.wrong(a, "%.40q has no port: write such as %s:6379", r.Addr, r.Addr)
+	}
+	return r
+}
+
+// Place turns what htb says of a class into an Error on the line of the key it
+// speaks of, or of the class. m should be about f.Root, or a class of it.
+func (f *File) Place(m htb.Mistake) *Error {
+	line, _ := f.Settings.place(m)
+	return &Error{f.Name, line, classPath(m.Path).String(), m.Text}
+}
+
+// place returns the line for m; told is true when what it speaks of could not be
+// read, so that nothing that follows from that needs saying.
+func (c *Class) place(m htb.Mistake) (line int, told bool) {
+	for _, name := range m.Path {
+		child := c.child(name)
+		if child == nil {
+			break
+		}
+		c = child
+	}
+	for _, k := range c.marks {
+		if k.name == m.Key {
+			return k.line, c.broken || k.bad
+		}
+	}
+	return c.Line, c.broken
+}
+
+func (c *Class) child(name string) *Class {
+	if i, ok := c.index[name]; ok {
+		return c.Children[i]
+	}
+	for _, child := range c.Children[:min(len(c.Children), fewChildren)] {
+		if child.name == name {
+			return child
+		}
+	}
+	return nil
+}
+
+// fewChildren are found as fast without an index.
+const fewChildren = 8

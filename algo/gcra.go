@@ -20,7 +20,8 @@ type Verdict struct {
 
 // GCRA is a flat limiter: a token bucket kept as one theoretical arrival time.
 // In any window of length w it admits at most burst + rate*w units; its long-run
-// rate is exact. A time older than the latest seen counts as the latest seen.
+// rate is exact, if the burst holds a request and what one nanosecond brings: time
+// comes in nanoseconds, and a bucket of less runs over between two of them. A time older than the latest seen counts as the latest seen.
 //
 // A GCRA is not safe for concurrent use, and a copy is a limiter of its own.
 type GCRA struct {

@@ -186,7 +186,6 @@ func TestLawRefusalChargesNobody(t *testing.T) {
 					path := leaves[c.leaf]
 					for k := range len(path) + 1 {
 						if after[i].path == Path(path[:k]...) {
-							after[i].counts.wants -= c.cost
 							after[i].counts.rejected -= c.cost
 						}
 					}

@@ -97,11 +97,11 @@ func unhex(c byte) int {
 func checkName(name string) error {
 	switch {
 	case name == "":
-		return fmt.Errorf("%w: empty", ErrName)
+		return fmt.Errorf("%w: it is empty: a name has 1 to %d bytes", ErrName, MaxName)
 	case len(name) > MaxName:
-		return fmt.Errorf("%w: %d bytes, the most is %d", ErrName, len(name), MaxName)
+		return fmt.Errorf("%w: it has %d bytes, the most is %d", ErrName, len(name), MaxName)
 	case !utf8.ValidString(name):
-		return fmt.Errorf("%w: %.40q is not UTF-8", ErrName, name)
+		return fmt.Errorf("%w: %.40q is not valid UTF-8", ErrName, name)
 	}
 	return nil
 }

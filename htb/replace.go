@@ -47,11 +47,11 @@ func (x *class) become(now Time, p *plan) {
 				c.markDropped()
 			}
 		}
-		x.in = nil
+		x.in, x.counts.lends = nil, 0
 		return
 	}
-	if x.in == nil {
-		x.in, changed = &inner{}, true
+	if x.in == nil { // what it did as a leaf belongs to none of its children
+		x.in, changed = &inner{dyn: dynamic{gone: x.counts}}, true
 	} else if old.oversub && p.oversub {
 		x.in.reserveTAT = converted(now, x.in.reserveTAT, old.reserve, p.reserve)
 	} else if p.oversub {

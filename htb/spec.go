@@ -113,7 +113,7 @@ func (m Mistake) Where() string {
 	names := make([]string, len(m.Path))
 	for i, name := range m.Path {
 		if names[i] = name; name != Template {
-			names[i] = escape(name, len(m.Path) == 1)
+			names[i] = escape(name, false)
 		}
 	}
 	return strings.Join(names, "/")
@@ -273,15 +273,13 @@ func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
 // own checks what a class says of itself, and its rates beside its parent's.
 func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 	inner, template := len(s.Children) > 0, s.Name == Template && parent != nil
-	if s.Rate.IsZero() {
-		c.say(path, "rate", "has no rate: write what it is guaranteed, such as rate: 100/s")
-		return
-	}
 	ceil := s.Ceil
 	if ceil.IsZero() {
 		ceil = s.Rate
 	}
-	if ceil.Compare(s.Rate) < 0 {
+	if s.Rate.IsZero() {
+		c.say(path, "rate", "has no rate: write what it is guaranteed, such as rate: 100/s")
+	} else if ceil.Compare(s.Rate) < 0 {
 		c.say(path, "ceil", "ceil %v is below its rate %v: write a ceil of at least %v, or leave it out", ceil, s.Rate, s.Rate)
 	}
 	if parent != nil && !parent.Ceil.IsZero() && ceil.Compare(parent.Ceil) > 0 {

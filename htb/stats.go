@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// counts are the counters of one class, in cost units.
-type counts struct{ wants, gets, rejected, borrows, lends int64 }
+// counts are the counters of one class, in cost units; it wants gets + rejected.
+type counts struct{ gets, rejected, borrows, lends int64 }
 
 func (c *counts) add(o counts) {
-	c.wants = plus(c.wants, o.wants)
 	c.gets = plus(c.gets, o.gets)
 	c.rejected = plus(c.rejected, o.rejected)
 	c.borrows = plus(c.borrows, o.borrows)
@@ -32,7 +31,6 @@ func plus(a, b int64) int64 {
 // count books a decision on the whole path.
 func (x *class) count(v verdict, cost int64) {
 	for j := 0; x != nil; j, x = j+1, x.parent {
-		x.counts.wants = plus(x.counts.wants, cost)
 		if v.why != 0 {
 			x.counts.rejected = plus(x.counts.rejected, cost)
 			continue
@@ -55,12 +53,16 @@ func (c *counts) lent(j, lender int, cost int64) {
 // countRefusal books a cost that can never pass.
 func (x *class) countRefusal(cost int64) { x.count(verdict{why: AtCeil}, cost) }
 
-// countSettled books a correction by cost, up or down.
+// countSettled books a correction by cost, up or down. Of a class that has been
+// dropped meanwhile the counters live on in the row of the rest.
 func (x *class) countSettled(lender int, cost int64) {
 	for j := 0; x != nil; j, x = j+1, x.parent {
-		x.counts.wants = plus(x.counts.wants, cost)
-		x.counts.gets = plus(x.counts.gets, cost)
-		x.counts.lent(j, lender, cost)
+		c := counts{gets: cost}
+		c.lent(j, lender, cost)
+		x.counts.add(c)
+		if up := x.parent; x.dropped && up != nil && !up.dropped && up.in != nil {
+			up.in.dyn.gone.add(c)
+		}
 	}
 }
 
@@ -124,7 +126,7 @@ func (x *class) stats(rows []Stats) []Stats {
 func (c counts) row(path string, depth int, leaf bool) Stats {
 	return Stats{
 		Path: path, Depth: depth, Leaf: leaf,
-		Wants: c.wants, Gets: c.gets, Rejected: c.rejected,
+		Wants: plus(c.gets, c.rejected), Gets: c.gets, Rejected: c.rejected,
 		Own: plus(c.gets, -c.borrows), Borrows: c.borrows, Lends: c.lends,
 	}
 }

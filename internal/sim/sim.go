@@ -73,8 +73,12 @@ func Load(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*
 	if err != nil {
 		return nil, err
 	}
+	return r.load(ctx, l)
+}
+
+func (r *run) load(ctx context.Context, l *config.LoadFile) (*result.Run, error) {
 	var flows flowHeap
-	for _, x := range flowsOf(l, o.Seed) {
+	for _, x := range flowsOf(l, r.opts.Seed) {
 		if err := r.known(x.names); err != nil {
 			return nil, fmt.Errorf("flow %d, line %d: %w", x.index+1, x.Line, err)
 		}
@@ -99,7 +103,7 @@ func Load(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*
 		if err != nil && !errors.Is(err, htb.ErrCost) {
 			return nil, fmt.Errorf("line %d: %w", x.Line, err)
 		}
-		if x.next(d, err, o.Step); x.over() {
+		if x.next(d, err, r.opts.Step); x.over() {
 			heap.Pop(&flows)
 		} else {
 			heap.Fix(&flows, 0)
@@ -117,12 +121,16 @@ func Trace(ctx context.Context, f *config.File, path string, s trace.Summary, t 
 	if err != nil {
 		return nil, err
 	}
+	return r.trace(ctx, path, s, t)
+}
+
+func (r *run) trace(ctx context.Context, path string, s trace.Summary, t trace.Options) (*result.Run, error) {
 	in, err := trace.Open(path, s, t)
 	if err != nil {
 		return nil, err
 	}
 	defer in.Close()
-	m := mapping{run: r, below: o.Map}
+	m := mapping{run: r, below: r.opts.Map}
 	for n := 0; ; n++ {
 		if n%4096 == 0 && !r.goOn(ctx, float64(in.Offset())/float64(max(1, s.Bytes))) {
 			break

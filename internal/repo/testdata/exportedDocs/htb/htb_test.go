@@ -1,0 +1,3 @@
+package htb
+
+func Exported() {}

@@ -1,0 +1,5 @@
+package algo
+
+import clock "time"
+
+func age(t clock.Time) clock.Duration { return clock.Since(t) } // want

@@ -1,0 +1,5 @@
+package htb
+
+import "time"
+
+var start = time.Now()

@@ -1,0 +1,5 @@
+package queue
+
+import . "time" // want
+
+var now = Now()

@@ -1,0 +1,3 @@
+package htb
+
+// TODO: tests may say what they lack.

@@ -1,0 +1,3 @@
+// Package apart has a blank line below its comment.
+
+package apart // want

@@ -1,0 +1,1 @@
+package bare // want

@@ -1,0 +1,4 @@
+// Command does nothing.
+package main
+
+func main() {}

@@ -1,0 +1,2 @@
+// Package good has its comment where it belongs, in one of its files.
+package good

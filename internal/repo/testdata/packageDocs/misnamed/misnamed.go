@@ -1,0 +1,2 @@
+// Package other is a comment that was copied.
+package misnamed // want

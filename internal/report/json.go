@@ -52,11 +52,19 @@ func JSON(w io.Writer, run *result.Run) error {
 			Wants: r.Wants, Gets: r.Gets, Rejected: r.Rejected, Dropped: r.Dropped, Expired: r.Expired, Queued: r.Queued,
 			Own: r.Own, Borrows: r.Borrows, Lends: r.Lends, Fair: round(r.Fair),
 			Delay:  jsonDelay(r.Delay),
-			Series: jsonSeries{Wants: r.Series.Wants, Gets: r.Series.Gets, Fair: rounded(r.Series.Fair)},
+			Series: jsonSeries{Wants: list(r.Series.Wants), Gets: list(r.Series.Gets), Fair: rounded(r.Series.Fair)},
 		}
 	}
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")
 	return enc.Encode(out)
+}
+
+// list makes [] of none, where JSON would make null.
+func list(x []int64) []int64 {
+	if x == nil {
+		return []int64{}
+	}
+	return x
 }

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
@@ -14,22 +17,59 @@ import (
 	"github.com/go-sluice/sluice/internal/result"
 )
 
+// Look is how a table is to be shown.
+type Look struct {
+	Colour bool
+	Width  int // of the terminal, in columns; 0 for no bound
+}
+
+// column is one of the run's table.
+type column struct {
+	name string
+	cell func(r *result.Row, seconds float64) string
+	// spare says when the column is left out of a table too wide for the terminal:
+	// the highest first, those of 0 never. What can be worked out from others goes
+	// before what cannot.
+	spare int
+}
+
+var columns = []column{
+	{"class", func(r *result.Row, _ float64) string { return indent(r.Path, r.Depth) }, 0},
+	{"rate/s", func(r *result.Row, _ float64) string { return amount(r.Rate) }, 3},
+	{"ceil/s", func(r *result.Row, _ float64) string { return amount(r.Ceil) }, 2},
+	{"wants", func(r *result.Row, _ float64) string { return group(r.Wants) }, 0},
+	{"gets", func(r *result.Row, _ float64) string { return group(r.Gets) }, 0},
+	{"gets/s", func(r *result.Row, s float64) string { return amount(float64(r.Gets) / max(s, 1e-9)) }, 6},
+	{"rejected", func(r *result.Row, _ float64) string { return group(r.Rejected) }, 4},
+	{"own", func(r *result.Row, _ float64) string { return group(r.Own) }, 7},
+	{"borrows", func(r *result.Row, _ float64) string { return group(r.Borrows) }, 0},
+	{"lends", func(r *result.Row, _ float64) string { return group(r.Lends) }, 0},
+	{"fair", func(r *result.Row, _ float64) string { return group(int64(math.Round(r.Fair))) }, 1},
+	{"gets/fair", func(r *result.Row, _ float64) string { return percent(float64(r.Gets), r.Fair) }, 5},
+}
+
 // Table writes the run for a reader: a line per class, children indented below
 // their parent, then totals and notes.
-func Table(w io.Writer, run *result.Run, colour bool) {
-	t := newTable(w, colour)
-	header := table.Row{"class", "rate/s", "ceil/s", "wants", "gets", "gets/s", "rejected", "own", "borrows", "lends", "fair", "gets/fair"}
+func Table(w io.Writer, run *result.Run, look Look) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "tree %s, mode %s, %s of traffic, costs in %s\n", run.Tree, run.Mode, span(run.Seconds), run.Unit)
+	shown, left := fitting(run, look.Width)
+	t := newTable(&b, look.Colour)
+	header := make(table.Row, len(shown))
+	for i, c := range shown {
+		header[i] = c.name
+	}
 	t.AppendHeader(header)
-	for _, r := range run.Rows {
-		t.AppendRow(table.Row{
-			indent(r.Path, r.Depth), amount(r.Rate), amount(r.Ceil),
-			group(r.Wants), group(r.Gets), amount(float64(r.Gets) / max(run.Seconds, 1e-9)), group(r.Rejected),
-			group(r.Own), group(r.Borrows), group(r.Lends), group(int64(math.Round(r.Fair))), percent(float64(r.Gets), r.Fair),
-		})
+	for i := range run.Rows {
+		line := make(table.Row, len(shown))
+		for j, c := range shown {
+			line[j] = c.cell(&run.Rows[i], run.Seconds)
+		}
+		t.AppendRow(line)
 	}
 	right(t, header)
-	if colour {
-		t.SetRowPainter(func(row table.Row, at table.RowAttributes) text.Colors {
+	if look.Colour {
+		t.SetRowPainter(func(_ table.Row, at table.RowAttributes) text.Colors {
 			if at.Number-1 < len(run.Rows) {
 				switch r := run.Rows[at.Number-1]; {
 				case r.Depth == 0:
@@ -41,21 +81,65 @@ func Table(w io.Writer, run *result.Run, colour bool) {
 			return nil
 		})
 	}
-	fmt.Fprintf(w, "tree %s, mode %s, %s of traffic, costs in %s\n", run.Tree, run.Mode, span(run.Seconds), run.Unit)
 	t.Render()
+	if len(left) > 0 {
+		fmt.Fprintf(&b, "(too wide for this terminal, so without: %s)\n", strings.Join(left, ", "))
+	}
 	if len(run.Rows) > 0 {
 		root := run.Rows[0]
-		fmt.Fprintf(w, "total: %s of %s %s wanted were let through (%s), %s rejected; the ideal allocation gives %s\n",
+		fmt.Fprintf(&b, "total: %s of %s %s wanted were let through (%s), %s rejected; the ideal allocation gives %s\n",
 			group(root.Gets), group(root.Wants), run.Unit, percent(float64(root.Gets), float64(root.Wants)), group(root.Rejected), group(int64(math.Round(root.Fair))))
 	}
+	Notes(&b, run)
+	_, err := w.Write(b.Bytes())
+	return err
+}
+
+// Notes writes what is to be said of a run beside its numbers.
+func Notes(w io.Writer, run *result.Run) {
 	for _, n := range run.Notes {
 		fmt.Fprintf(w, "note: %s\n", n)
 	}
 }
 
+// fitting returns the columns that have room, and the names of those left out.
+func fitting(run *result.Run, width int) (shown []column, left []string) {
+	total, widths := 0, make([]int, len(columns))
+	for i, c := range columns {
+		widths[i] = text.StringWidth(c.name)
+		for j := range run.Rows {
+			widths[i] = max(widths[i], text.StringWidth(c.cell(&run.Rows[j], run.Seconds)))
+		}
+		total += widths[i] + 1 // a space after each
+	}
+	out := make([]bool, len(columns))
+	for width > 0 && total > width {
+		most := -1
+		for i, c := range columns {
+			if !out[i] && c.spare > 0 && (most < 0 || c.spare > columns[most].spare) {
+				most = i
+			}
+		}
+		if most < 0 {
+			break
+		}
+		out[most] = true
+		total -= widths[most] + 1
+	}
+	for i, c := range columns {
+		if out[i] {
+			left = append(left, c.name)
+		} else {
+			shown = append(shown, c)
+		}
+	}
+	return shown, left
+}
+
 // Classes writes a tree with every default filled in, as `htbsim check` shows it.
-func Classes(w io.Writer, tree, unit string, root htb.Spec, colour bool) {
-	t := newTable(w, colour)
+func Classes(w io.Writer, tree, unit string, root htb.Spec, look Look) error {
+	var b bytes.Buffer
+	t := newTable(&b, look.Colour)
 	header := table.Row{"class", "rate", "burst", "ceil", "cburst", "prio", "quantum", "remarks"}
 	t.AppendHeader(header)
 	count := 0
@@ -79,16 +163,26 @@ func Classes(w io.Writer, tree, unit string, root htb.Spec, colour bool) {
 	}
 	walk(root, nil)
 	right(t, header[:len(header)-1])
-	fmt.Fprintf(w, "tree %s, costs in %s\n", tree, unit)
+	fmt.Fprintf(&b, "tree %s, costs in %s\n", tree, unit)
 	t.Render()
-	fmt.Fprintf(w, "%d classes, no mistakes\n", count)
+	classes := "classes"
+	if count == 1 {
+		classes = "class"
+	}
+	fmt.Fprintf(&b, "%d %s, no mistakes\n", count, classes)
+	_, err := w.Write(b.Bytes())
+	return err
 }
 
 func weight(s htb.Spec) string { return strconv.FormatFloat(s.Weight(), 'g', 6, 64) }
 
+// Widths must not follow the locale: the same run is the same bytes everywhere.
+func init() { text.OverrideRuneWidthEastAsianWidth(false) }
+
 func newTable(w io.Writer, colour bool) table.Writer {
 	t := table.NewWriter()
 	t.SetOutputMirror(w)
+	t.SuppressTrailingSpaces()
 	style := table.StyleLight
 	style.Options = table.Options{SeparateHeader: true}
 	style.Format.Header = text.FormatDefault
@@ -109,14 +203,55 @@ func right(t table.Writer, header table.Row) {
 	t.SetColumnConfigs(c)
 }
 
-// maxPath is the widest that a path is written in a table.
+// maxPath is the widest that a path is written in a table, in columns.
 const maxPath = 44
 
 func indent(path string, depth int) string {
-	if r := []rune(path); len(r) > maxPath {
-		path = string(r[:maxPath/2]) + "…" + string(r[len(r)-maxPath/2+1:])
+	return strings.Repeat("  ", depth) + shorten(printable(path), maxPath)
+}
+
+// printable percent-encodes what would not show, or would show elsewhere: names
+// come from outside, and a terminal obeys some of them.
+func printable(path string) string {
+	if strings.IndexFunc(path, hidden) < 0 {
+		return path
 	}
-	return strings.Repeat("  ", depth) + path
+	var b strings.Builder
+	for _, r := range path {
+		if !hidden(r) {
+			b.WriteRune(r)
+			continue
+		}
+		for _, c := range []byte(string(r)) {
+			fmt.Fprintf(&b, "%%%02X", c)
+		}
+	}
+	return b.String()
+}
+
+func hidden(r rune) bool { return !unicode.IsPrint(r) }
+
+// shorten takes out the middle of s where it is wider than most columns.
+func shorten(s string, most int) string {
+	if text.StringWidth(s) <= most {
+		return s
+	}
+	r := []rune(s)
+	head := string(r[:take(r, most/2)])
+	slices.Reverse(r)
+	tail := r[:take(r, most-most/2-1)]
+	slices.Reverse(tail)
+	return head + "…" + string(tail)
+}
+
+// take returns how many of the runes fit into so many columns.
+func take(r []rune, columns int) int {
+	for i := range r {
+		if columns -= text.RuneWidth(r[i]); columns < 0 {
+			return i
+		}
+	}
+	return len(r)
 }
 
 // amount writes a number of units with at most one digit after the point.

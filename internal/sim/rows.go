@@ -14,8 +14,8 @@ import (
 // templates as long as they matter, that is while they have a row of their own or
 // tokens missing.
 //
-// INVARIANT: n.row is n's own row; or, for a child in the rest of its template and
-// for all below such a child, the rest's.
+// INVARIANT: n.row is n's own row if n.own; else, for a child in the rest of its
+// template and for all below such a child, the rest's.
 type node struct {
 	spec   *htb.Spec // resolved
 	parent *node
@@ -29,6 +29,7 @@ type node struct {
 	rest     *row    // of the template's other children
 
 	row   *row
+	own   bool
 	score int64 // in ranked: at least what it wants, never less than the child before it in its place
 	place int   // in ranked: 1 + index; 0 for none
 
@@ -85,7 +86,7 @@ func (r *row) merge(o *row) {
 }
 
 func newNode(spec *htb.Spec, parent *node, name string) *node {
-	n := &node{spec: spec, parent: parent, name: name, row: &row{}, ideal: newIdeal(spec)}
+	n := &node{spec: spec, parent: parent, name: name, row: &row{}, own: true, ideal: newIdeal(spec)}
 	if parent != nil {
 		n.depth = parent.depth + 1
 	}
@@ -107,8 +108,8 @@ func newNode(spec *htb.Spec, parent *node, name string) *node {
 
 func (n *node) leaf() bool { return len(n.named) == 0 && n.template == nil }
 
-// sharing says that n has no row of its own: what is in it is counted by a class above.
-func (n *node) sharing() bool { return n.parent != nil && n.row == n.parent.row }
+// sharing says that n's row is that of the class above, which counts all of it.
+func (n *node) sharing() bool { return !n.own && !n.parent.own }
 
 // child returns the node for name, making one under a template; nil if there is
 // no such class. most is how many children get a row of their own at a time.
@@ -131,7 +132,7 @@ func (n *node) child(name string, most int) *node {
 	c := newNode(n.template, n, strings.Clone(name))
 	n.children[c.name] = c
 	switch {
-	case name == overflow || n.sharing() || most == 0:
+	case name == overflow || !n.own || most == 0:
 		c.share(n.rest)
 		return c
 	case len(n.ranked) >= most:
@@ -149,7 +150,7 @@ const overflow = ""
 
 // share makes n, and all below it, count in r.
 func (n *node) share(r *row) {
-	n.row, n.rest, n.ranked = r, r, nil
+	n.row, n.rest, n.own, n.ranked, n.place = r, r, false, nil, 0
 	for _, c := range n.children {
 		c.share(r)
 	}

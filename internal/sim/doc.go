@@ -7,8 +7,9 @@
 // each class is its `fair`. So anyone can see how far from ideal a tree is.
 //
 // Under a template the children with the largest wants have rows of their own, the
-// rest share one; which those are is found with a bounded number of counters
-// (Metwally, Agrawal, El Abbadi, "Efficient computation of frequent and top-k
-// elements in data streams", 2005), so that memory grows with the children alive
-// at once and with the number of steps, not with the names seen.
+// rest share one. Ten times as many are watched as there are rows: a child that has
+// wanted more than the least of them takes its place, and what that one did stays in
+// the row of the rest. So memory grows with the children alive at once and with the
+// number of steps, not with the names seen; with many more names than are watched, a
+// child's row tells of it from when it was first among them.
 package sim

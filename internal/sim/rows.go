@@ -30,8 +30,8 @@ type node struct {
 
 	row   *row
 	own   bool
-	score int64 // in ranked: at least what it wants, never less than the child before it in its place
-	place int   // in ranked: 1 + index; 0 for none
+	score int64 // what it wanted since it was made
+	place int   // in the parent's ranked: 1 + index; 0 for none
 
 	ideal
 }
@@ -114,35 +114,46 @@ func (n *node) sharing() bool { return !n.own && !n.parent.own }
 // child returns the node for name, making one under a template; nil if there is
 // no such class. most is how many children get a row of their own at a time.
 func (n *node) child(name string, most int) *node {
-	if c, ok := n.children[name]; ok {
+	c, ok := n.children[name]
+	switch {
+	case ok && (c.own || c.name == overflow):
 		return c
-	}
-	if n.template == nil {
+	case !ok && n.template == nil:
 		return nil
-	}
-	if n.children == nil {
-		n.children = make(map[string]*node)
-	}
-	if len(n.children)-len(n.named) >= n.template.Max { // they share one, as in the tree
-		name = overflow
-		if c, ok := n.children[name]; ok {
+	case !ok && len(n.children)-len(n.named) >= n.template.Max: // they share one, as in the tree
+		if c, ok = n.children[overflow]; ok {
 			return c
 		}
+		name = overflow
 	}
-	c := newNode(n.template, n, strings.Clone(name))
-	n.children[c.name] = c
-	switch {
-	case name == overflow || !n.own || most == 0:
+	if !ok {
+		if n.children == nil {
+			n.children = make(map[string]*node)
+		}
+		c = newNode(n.template, n, strings.Clone(name))
+		n.children[c.name] = c
 		c.share(n.rest)
-		return c
-	case len(n.ranked) >= most:
+	}
+	n.rank(c, most)
+	return c
+}
+
+// rank gives c a row of its own if there is one to be had, or if it has wanted
+// more than the least of those that have one.
+func (n *node) rank(c *node, most int) {
+	if !n.own || c.name == overflow || c.spec != n.template {
+		return
+	}
+	if len(n.ranked) >= most {
+		if most == 0 || c.score <= n.ranked[0].score {
+			return
+		}
 		least := heap.Pop(&n.ranked).(*node)
-		c.score = least.score
 		n.rest.merge(least.row)
 		least.share(n.rest)
 	}
+	c.unshare()
 	heap.Push(&n.ranked, c)
-	return c
 }
 
 // overflow is the node that names share past a template's max; no name is empty.
@@ -153,6 +164,19 @@ func (n *node) share(r *row) {
 	n.row, n.rest, n.own, n.ranked, n.place = r, r, false, nil, 0
 	for _, c := range n.children {
 		c.share(r)
+	}
+}
+
+// unshare gives n a row of its own, from now on, and to the classes below it that
+// the tree names.
+func (n *node) unshare() {
+	n.row, n.rest, n.own = &row{}, &row{}, true
+	for _, c := range n.children {
+		if c.spec == n.template {
+			c.share(n.rest)
+		} else {
+			c.unshare()
+		}
 	}
 }
 
@@ -210,8 +234,8 @@ func (h *ranking) Pop() any {
 // lender is.
 func (n *node) count(step int, cost int64, allowed bool, up int) {
 	for j := 0; n != nil; j, n = j+1, n.parent {
+		n.score += cost
 		if n.place > 0 {
-			n.score += cost
 			heap.Fix(&n.parent.ranked, n.place-1)
 		}
 		if n.sharing() {

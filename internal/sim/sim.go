@@ -28,9 +28,14 @@ type Options struct {
 	Progress func(done float64)
 }
 
-// candidates is how many children of a template are watched for each row there
-// is: more of them find the largest more surely.
-const candidates = 10
+// watched is how many children of a template have a row while the run lasts, for
+// top of them in the result: more of them find the largest more surely.
+func watched(top int) int {
+	if top == 0 {
+		return 0
+	}
+	return max(10*top, 100)
+}
 
 // run is a tree on its way through a load or a trace.
 type run struct {
@@ -191,7 +196,7 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 	}
 	n := r.root
 	for _, name := range names {
-		n = n.child(name, candidates*r.opts.Top)
+		n = n.child(name, watched(r.opts.Top))
 	}
 	n.count(r.step, cost, d.Allowed, d.Up)
 	switch {
@@ -231,7 +236,7 @@ func (r *run) close(end htb.Time, backlogged []*flow) {
 		}
 		n := r.root
 		for _, name := range x.names {
-			n = n.child(name, candidates*r.opts.Top)
+			n = n.child(name, watched(r.opts.Top))
 		}
 		if from == begin && to == end {
 			n.offer(r.step, everything)

@@ -264,6 +264,12 @@ func TestClientsByZipf(t *testing.T) {
 		require.Equal(t, fmt.Sprint("client-", k), run.Rows[k].Path)
 		require.InEpsilon(t, 50000/h/float64(k), run.Rows[k].Wants, 0.05)
 	}
+	// Far more clients than are watched: the largest have the rows, whoever came first.
+	run = simulate(t, tree, "duration: 10s\nflows:\n  - {class: \"*\", clients: 5000, zipf: 1, arrivals: constant, rate: 5000/s}\n", Options{Top: 3})
+	for k := 1; k <= 3; k++ {
+		require.Equal(t, fmt.Sprint("client-", k), run.Rows[k].Path)
+		require.InEpsilon(t, 50000/(h+math.Log(50))/float64(k), run.Rows[k].Wants, 0.07)
+	}
 	run = simulate(t, tree, "duration: 10s\nflows:\n  - {class: \"*\", clients: 4, arrivals: poisson, rate: 5000/s}\n", Options{})
 	for _, r := range run.Rows[1:5] {
 		require.InEpsilon(t, 12500, r.Wants, 0.05, "%s: equal shares", r.Path)

@@ -170,8 +170,8 @@ func TestFurtherLimits(t *testing.T) {
 	require.ErrorContains(t, err, "burst 20 of its limit 20/s")
 }
 
-// The E trees of the HTB user guide with one leaf borrowing, all others at most at
-// their rate: link 100, in units of 10 per second.
+// The E trees of the HTB user guide, and MikroTik's, with one leaf borrowing and all
+// others at most at their rate: link 100, in units of 10 per second.
 func TestUserGuideWithOneBorrower(t *testing.T) {
 	leaf := func(name string, n, ceil, prio int64) Spec {
 		s := perSecond(name, n*10, ceil*10)
@@ -184,6 +184,12 @@ func TestUserGuideWithOneBorrower(t *testing.T) {
 	e3 := perSecond("", 1000, 0, inner(40, 60, leaf("10", 30, 60, 0), leaf("11", 10, 20, 0)), leaf("12", 60, 100, 0))
 	paths := map[string][]string{"10": {"A", "10"}, "11": {"A", "11"}, "12": {"12"}}
 	flat := map[string][]string{"10": {"10"}, "11": {"11"}, "12": {"12"}}
+	m := func(q02, q03 int64) Spec { // MikroTik's, link 10 in units of 100
+		q := func(name string, n int64) Spec { return leaf(name, n*10, 100, 0) }
+		x := perSecond("Q02", q02*100, 1000, q("Q04", 2), q("Q05", 2))
+		return perSecond("", 1000, 0, x, q("Q03", q03))
+	}
+	mikrotik := map[string][]string{"Q04": {"Q02", "Q04"}, "Q05": {"Q02", "Q05"}, "Q03": {"Q03"}}
 	for name, c := range map[string]struct {
 		tree     Spec
 		paths    map[string][]string
@@ -201,13 +207,17 @@ func TestUserGuideWithOneBorrower(t *testing.T) {
 		"E3 10 off: 12 borrow": {e3, paths, "12", map[string]int64{"11": 10}, 90},
 		"E3 only 10: ceil 60":  {e3, paths, "10", nil, 60},
 		"E3 12 off":            {e3, paths, "10", map[string]int64{"11": 10}, 50},
+		"M1 nothing to borrow": {m(4, 6), mikrotik, "Q04", map[string]int64{"Q05": 20, "Q03": 60}, 20},
+		"M2 Q04":               {m(4, 2), mikrotik, "Q04", map[string]int64{"Q05": 20, "Q03": 20}, 60},
+		"M3 Q04":               {m(8, 2), mikrotik, "Q04", map[string]int64{"Q05": 20, "Q03": 20}, 60},
+		"M3 Q03, Q05 off":      {m(8, 2), mikrotik, "Q03", map[string]int64{"Q04": 20}, 80},
 	} {
 		t.Run(name, func(t *testing.T) {
 			tree := mustTree(t, c.tree)
 			got, passed := int64(0), map[string]int64{}
 			for ms := range Time(12_000) {
 				now := ms * Time(time.Millisecond)
-				for _, other := range []string{"10", "11", "12"} {
+				for _, other := range []string{"10", "11", "12", "Q03", "Q04", "Q05"} {
 					n := c.others[other] * 10
 					for range (ms+1)*Time(n)/1000 - ms*Time(n)/1000 {
 						require.Equal(t, 1, ask(t, tree, now, 1, c.paths[other]...), "%s within its rate", other)

@@ -147,11 +147,12 @@ global:
 	} {
 		f, err := config.Parse(name, []byte(tree))
 		require.NoError(t, err)
-		load := "duration: 20s\nflows:\n"
+		var load strings.Builder
+		load.WriteString("duration: 20s\nflows:\n")
 		for _, leaf := range leaves(f, 0) {
-			load += fmt.Sprintf("  - {class: %q, arrivals: backlogged%s}\n", leaf, map[bool]string{true: ", clients: 30"}[strings.HasSuffix(leaf, "*")])
+			load.WriteString(fmt.Sprintf("  - {class: %q, arrivals: backlogged%s}\n", leaf, map[bool]string{true: ", clients: 30"}[strings.HasSuffix(leaf, "*")]))
 		}
-		run := simulate(t, tree, load, Options{})
+		run := simulate(t, tree, load.String(), Options{})
 		root := rowOf(t, run, "global")
 		require.InEpsilon(t, root.Fair, float64(root.Gets), 0.001, name)
 		require.LessOrEqual(t, float64(root.Gets), root.Fair*1.0005+1, name)

@@ -63,7 +63,7 @@ func (r Rate) PerSecond() float64 {
 	if r.p == 0 {
 		return 0
 	}
-	return float64(r.n) / float64(r.p) * float64(time.Second)
+	return float64(r.n) * float64(time.Second) / float64(r.p)
 }
 
 // Fraction returns r exactly, in units per nanosecond.

@@ -11,6 +11,7 @@ import (
 
 // LoadFile is what a load file says: who asks for how much, and when.
 type LoadFile struct {
+	Name     string // the file's, as given
 	Duration time.Duration
 	Flows    []Flow
 }
@@ -89,7 +90,7 @@ func ParseLoad(name string, data []byte, unit string) (*LoadFile, error) {
 	if !ok {
 		return nil, r.err()
 	}
-	l := &LoadFile{Duration: m.interval("duration")}
+	l := &LoadFile{Name: name, Duration: m.interval("duration")}
 	if l.Duration > maxDuration {
 		m.wrong(m.get("duration"), "%v is over ten years: write at most %v", l.Duration, maxDuration)
 	}

@@ -3,6 +3,7 @@ package htb
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -14,9 +15,9 @@ const MaxName = 256
 
 // Path writes the names of a class and of those above it as one line:
 // "free/alice", or "global" for none. Names come from outside, so whatever would
-// make two classes look alike or break a line is percent-encoded: "/", "%",
-// control bytes, bytes that are not UTF-8, and a name that is all "*" or, alone,
-// "global".
+// make two classes look alike, or upset a terminal, is percent-encoded: "/", "%",
+// what does not print, bytes that are not UTF-8, and the first letter of a name
+// that is "*" or, alone, "global".
 func Path(names ...string) string {
 	if len(names) == 0 {
 		return RootPath
@@ -34,13 +35,15 @@ func escape(name string, top bool) string {
 	reserved := name == Template || top && name == RootPath
 	for i := 0; i < len(name); {
 		r, n := utf8.DecodeRuneInString(name[i:])
-		if r < ' ' || r == 0x7f || r == '/' || r == '%' || r == utf8.RuneError && n == 1 || reserved && i == 0 {
-			n = 1
-			fmt.Fprintf(&b, "%%%02X", name[i])
-		} else {
-			b.WriteString(name[i : i+n])
+		plain := unicode.IsPrint(r) && r != '/' && r != '%' && (r != utf8.RuneError || n > 1) && (i > 0 || !reserved)
+		for range n {
+			if plain {
+				b.WriteByte(name[i])
+			} else {
+				fmt.Fprintf(&b, "%%%02X", name[i])
+			}
+			i++
 		}
-		i += n
 	}
 	return b.String()
 }

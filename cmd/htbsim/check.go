@@ -14,15 +14,16 @@ func newCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check --tree FILE",
 		Short: "Print a tree with its defaults filled in, or every mistake in it",
-		Args:  cobra.NoArgs,
+		Args:  noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f, err := readTree(path)
 			if err != nil {
 				return err
 			}
 			warn(cmd, f.Warnings)
-			_, colour := terminal(cmd.OutOrStdout())
-			report.Classes(cmd.OutOrStdout(), f.Tree, f.Unit, f.Root.Resolved(), colour)
+			if err := report.Classes(cmd.OutOrStdout(), f.Tree, f.Unit, f.Root.Resolved(), look(cmd.OutOrStdout())); err != nil {
+				return cannotWrite("to standard output", err)
+			}
 			return nil
 		},
 	}

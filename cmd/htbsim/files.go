@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -29,29 +30,40 @@ func readTree(path string) (*config.File, error) {
 }
 
 // readLoad reads the load file at path; without one, load.yaml beside the tree.
-func readLoad(path, tree, unit string) (*config.LoadFile, error) {
+// It returns the name of the file, too.
+func readLoad(path, tree, unit string) (*config.LoadFile, string, error) {
 	if path != "" {
-		return input(config.ParseLoadFile(path, unit))
+		l, err := input(config.ParseLoadFile(path, unit))
+		return l, path, err
 	}
-	beside := filepath.Join(filepath.Dir(defaultTree), "load.yaml")
-	if tree != "" {
-		beside = filepath.Join(filepath.Dir(tree), "load.yaml")
-	}
+	beside := besideTree(tree)
 	l, err := config.ParseLoadFile(beside, unit)
 	if errors.Is(err, fs.ErrNotExist) {
 		if tree != "" {
-			return nil, fmt.Errorf("htbsim: no traffic given: write --load FILE or --trace FILE (there is no %s either)", beside)
+			return nil, "", fmt.Errorf("htbsim: no traffic given: write --load FILE or --trace FILE (there is no %s either)", beside)
 		}
-		l, err = config.ParseLoad("(built-in) "+beside, config.ExampleLoad, unit)
+		beside = "(built-in) " + beside
+		l, err = config.ParseLoad(beside, config.ExampleLoad, unit)
 	}
-	return input(l, err)
+	l, err = input(l, err)
+	return l, beside, err
 }
 
+// besideTree is where the load is looked for when none is named.
+func besideTree(tree string) string {
+	return filepath.Join(filepath.Dir(cmp.Or(tree, defaultTree)), "load.yaml")
+}
+
+// input marks err as a mistake of the input. That a file cannot be read is told
+// without the names of packages and calls.
 func input[T any](v T, err error) (T, error) {
-	if err != nil {
-		return v, inputError{err}
+	if err == nil {
+		return v, nil
 	}
-	return v, nil
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("htbsim: cannot read %s: %w", p.Path, p.Err)
+	}
+	return v, inputError{err}
 }
 
 // output is a file to be written at the end of a run. It is opened at the start,
@@ -59,32 +71,79 @@ func input[T any](v T, err error) (T, error) {
 // only when it is complete.
 type output struct {
 	path string
-	temp *os.File
+	file *os.File
+	to   string      // what file is renamed to in the end; "" if it is the output itself
+	mode fs.FileMode // of the file then
 }
 
+// create opens an output. Of an existing file it keeps the mode and the symbolic
+// links that lead to it; a pipe or a device is written to as it is.
 func create(path string) (*output, error) {
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return nil, fmt.Errorf("htbsim: cannot write %s: %w", path, err)
+	o := &output{path: path, to: path, mode: 0o644}
+	old, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return nil, cannotWrite(path, err)
+	case old.IsDir():
+		return nil, cannotWrite(path, errors.New("it is a folder: write the name of a file"))
+	default:
+		f, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, cannotWrite(path, err)
+		}
+		if !old.Mode().IsRegular() {
+			o.file, o.to = f, ""
+			return o, nil
+		}
+		_ = f.Close() // it may be written to, that is all
+		o.mode = old.Mode().Perm()
+		if o.to, err = filepath.EvalSymlinks(path); err != nil {
+			return nil, cannotWrite(path, err)
+		}
 	}
-	return &output{path, f}, nil
+	if o.file, err = os.CreateTemp(filepath.Dir(o.to), "."+filepath.Base(o.to)+".*"); err != nil {
+		return nil, cannotWrite(path, err)
+	}
+	return o, nil
+}
+
+// cannotWrite says so of path, whatever file beside it the error is about.
+func cannotWrite(path string, err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	return inputError{fmt.Errorf("htbsim: cannot write %s: %w", path, err)}
 }
 
 // write fills the file and puts it in place.
 func (o *output) write(fill func(io.Writer) error) error {
-	w := bufio.NewWriter(o.temp)
-	err := errors.Join(fill(w), w.Flush(), o.temp.Chmod(0o644), o.temp.Close())
-	if err == nil {
-		err = os.Rename(o.temp.Name(), o.path)
+	w := bufio.NewWriter(o.file)
+	err := errors.Join(fill(w), w.Flush())
+	if o.to != "" {
+		err = errors.Join(err, o.file.Chmod(o.mode))
+	}
+	err = errors.Join(err, o.file.Close())
+	if err == nil && o.to != "" {
+		err = os.Rename(o.file.Name(), o.to)
 	}
 	if err != nil {
-		return inputError{fmt.Errorf("htbsim: cannot write %s: %w", o.path, err)}
+		return cannotWrite(o.path, err)
 	}
 	return nil
 }
 
 // discard removes what was not put in place.
 func (o *output) discard() {
-	_ = o.temp.Close()
-	_ = os.Remove(o.temp.Name())
+	_ = o.file.Close()
+	if o.to != "" {
+		_ = os.Remove(o.file.Name())
+	}
+}
+
+// same says whether two paths lead to one file.
+func same(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y)
 }

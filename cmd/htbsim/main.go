@@ -9,10 +9,15 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/go-sluice/sluice/internal/report"
 )
 
 // The exit codes.
@@ -31,7 +36,7 @@ func main() {
 // execute runs one command line and returns the exit code.
 func execute(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	cmd := newRoot()
-	cmd.SetArgs(args)
+	cmd.SetArgs(append([]string{}, args...)) // cobra takes nil for those of the process
 	cmd.SetOut(stdout)
 	cmd.SetErr(stderr)
 	err := cmd.ExecuteContext(ctx)
@@ -69,14 +74,75 @@ config/load.yaml of this folder or, where there are none, its own copies.`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = false
-	run := newRun()
-	root.AddCommand(run, newCheck())
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(flagMistake)
+	root.AddCommand(newRun(), newCheck())
 	return root
 }
 
-// terminal says whether w is one, and may be coloured.
-func terminal(w io.Writer) (is, colour bool) {
+// noFiles refuses arguments that are no flags, and says what they may have been
+// meant to be.
+func noFiles(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	arg := args[0]
+	var flags []string
+	switch strings.ToLower(filepath.Ext(arg)) {
+	case ".yaml", ".yml":
+		flags = []string{"tree", "load"}
+	case ".log", ".csv", ".gz":
+		flags = []string{"trace"}
+	}
+	var meant []string
+	for _, f := range flags {
+		if cmd.Flags().Lookup(f) != nil {
+			meant = append(meant, "--"+f+" "+arg)
+		}
+	}
+	if len(meant) == 0 && !cmd.HasParent() {
+		meant = cmd.SuggestionsFor(arg)
+	}
+	switch {
+	case len(meant) > 0:
+		return fmt.Errorf("htbsim: %q is no command and no flag: did you mean %s?", arg, strings.Join(meant, " or "))
+	case cmd.HasParent():
+		return fmt.Errorf("htbsim: %q is no flag: %s takes flags only, such as --tree FILE", arg, cmd.CommandPath())
+	}
+	return fmt.Errorf("htbsim: %q is no command: there are run and check", arg)
+}
+
+// flagMistake says what is wrong with a flag. Go's own flags have one dash, these
+// have two.
+func flagMistake(cmd *cobra.Command, err error) error {
+	var short interface{ GetSpecifiedShortnames() string }
+	if errors.As(err, &short) {
+		name, _, _ := strings.Cut(short.GetSpecifiedShortnames(), "=")
+		if cmd.Flags().Lookup(name) != nil {
+			return fmt.Errorf("htbsim: -%s: write it with two dashes: --%s", name, name)
+		}
+	}
+	if n, ok := errors.AsType[*strconv.NumError](err); ok {
+		return fmt.Errorf("htbsim: %s", strings.Replace(err.Error(), n.Error(), "write a whole number of 0 or more", 1))
+	}
+	return fmt.Errorf("htbsim: %w", err)
+}
+
+// terminal says whether w is one, and how many columns it has.
+func terminal(w io.Writer) (width int, is bool) {
 	f, ok := w.(*os.File)
-	is = ok && term.IsTerminal(int(f.Fd()))
-	return is, is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	if !ok || !term.IsTerminal(int(f.Fd())) {
+		return 0, false
+	}
+	width, _, _ = term.GetSize(int(f.Fd())) // 0 where it does not say
+	return width, true
+}
+
+// look is how a table is written to w: for people on a terminal, plainly elsewhere.
+func look(w io.Writer) report.Look {
+	width, is := terminal(w)
+	return report.Look{
+		Colour: is && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb",
+		Width:  width,
+	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,7 +45,7 @@ func newRun() *cobra.Command {
 		Long: `Run a tree under a load file, or replay a trace: an access log (common or combined
 format) or a CSV with the header time,class,cost; .gz too. A trace whose classes
 the tree does not name goes below the tree's template, or where --map says.`,
-		Args: cobra.NoArgs,
+		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
 	fl := cmd.Flags()
@@ -96,22 +97,28 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	}
 	outputs, err := f.outputs()
 	if err != nil {
-		return inputError{err}
+		return err
 	}
 	defer func() {
 		for _, o := range outputs {
 			o.discard()
 		}
 	}()
-	got, err := f.simulate(cmd.Context(), tree, f.bar(cmd))
+	bar := f.bar(cmd)
+	got, err := f.simulate(cmd.Context(), tree, bar.set)
+	bar.clear()
+	if errors.Is(err, context.Canceled) && (got == nil || got.Seconds == 0) {
+		return inputError{errors.New("htbsim: interrupted before the run began: nothing is written")}
+	}
 	if got == nil {
-		if errors.Is(err, context.Canceled) {
-			err = inputError{errors.New("htbsim: interrupted before the run began")}
-		}
 		return err
 	}
 	if err != nil {
-		got.Notes = append(got.Notes, fmt.Sprintf("interrupted: this is what was measured until %v", time.Duration(got.Seconds*float64(time.Second))))
+		note := fmt.Sprintf("interrupted: this is what was measured until %v", time.Duration(got.Seconds*float64(time.Second)).Round(time.Millisecond))
+		got.Notes = append(got.Notes, note)
+		if f.quiet { // half a result must not look like a whole one
+			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
+		}
 	}
 	return f.write(cmd, got, outputs)
 }
@@ -119,6 +126,11 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 // check finds mistakes among the flags.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
+	for _, name := range []string{"tree", "load", "trace", "json", "csv", "plot", "map"} {
+		if changed(name) && cmd.Flags().Lookup(name).Value.String() == "" { // a shell's variable that is not set
+			return fmt.Errorf("htbsim: --%s has an empty value: write one, or leave the flag out", name)
+		}
+	}
 	switch {
 	case f.load != "" && f.trace != "":
 		return errors.New("htbsim: --load and --trace are two kinds of traffic: give one of them")
@@ -159,17 +171,14 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// outputs opens the files to be written, in the order of json, csv, plot.
+// outputs opens the files to be written.
 func (f *runFlags) outputs() (map[string]*output, error) {
 	out := map[string]*output{}
 	for _, path := range []string{f.json, f.csv, f.plot} {
 		if path == "" || path == "-" {
 			continue
 		}
-		if out[path] != nil {
-			return nil, fmt.Errorf("htbsim: two outputs go to %s", path)
-		}
-		o, err := create(path)
+		o, err := f.output(path, out)
 		if err != nil {
 			for _, o := range out {
 				o.discard()
@@ -181,13 +190,28 @@ func (f *runFlags) outputs() (map[string]*output, error) {
 	return out, nil
 }
 
+// output opens one, which must be neither one of the others nor an input.
+func (f *runFlags) output(path string, others map[string]*output) (*output, error) {
+	for other, o := range others {
+		if filepath.Clean(path) == filepath.Clean(other) || o.to != "" && same(path, other) {
+			return nil, fmt.Errorf("htbsim: two outputs go to %s: give each a file of its own", path)
+		}
+	}
+	for _, in := range []string{cmp.Or(f.tree, defaultTree), cmp.Or(f.load, besideTree(f.tree)), f.trace} {
+		if same(path, in) {
+			return nil, fmt.Errorf("htbsim: %s is what the run reads: write the output to another file", path)
+		}
+	}
+	return create(path)
+}
+
 // mostSteps bounds the series, which are kept in memory for every row.
 const mostSteps = 100_000
 
 func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(float64)) (*result.Run, error) {
 	o := sim.Options{Step: f.step, Seed: f.seed, Top: f.top, Progress: bar}
 	if f.trace == "" {
-		load, err := readLoad(f.load, f.tree, tree.Unit)
+		load, name, err := readLoad(f.load, f.tree, tree.Unit)
 		if err != nil {
 			return nil, err
 		}
@@ -198,7 +222,7 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 			return nil, err
 		}
 		run, err := sim.Load(ctx, tree, load, o)
-		return run, named(err, f.load)
+		return run, wrong(err)
 	}
 	by, _ := trace.ParseBy(f.class) // checked above
 	cost, _ := trace.ParseCost(f.cost)
@@ -207,11 +231,14 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 		if o.Map == nil { // the root
 			o.Map = []string{}
 		}
+		if err := inner(tree.Root, o.Map); err != nil {
+			return nil, inputError{fmt.Errorf("htbsim: --map %s: %s: %w", f.below, tree.Name, err)}
+		}
 	}
 	t := trace.Options{By: by, Cost: cost, Reorder: f.reorder}
-	s, err := trace.Scan(ctx, f.trace, t)
+	s, err := input(trace.Scan(ctx, f.trace, t))
 	if err != nil {
-		return nil, inputError{err}
+		return nil, err
 	}
 	if o.Step == 0 {
 		o.Step = niceStep(s.Span)
@@ -220,16 +247,31 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 		return nil, err
 	}
 	run, err := sim.Trace(ctx, tree, f.trace, s, t, o)
-	return run, named(err, "")
+	return run, wrong(err)
 }
 
-// named makes err a mistake of the input, in the file if there is one to name.
-func named(err error, file string) error {
+// inner says why the path names does not lead from s to a class with children.
+func inner(s htb.Spec, names []string) error {
+	for i, name := range names {
+		at := slices.IndexFunc(s.Children, func(c htb.Spec) bool { return c.Name == name })
+		if at < 0 {
+			at = slices.IndexFunc(s.Children, func(c htb.Spec) bool { return c.Name == htb.Template })
+		}
+		if at < 0 {
+			return fmt.Errorf("there is no class %q in the tree", htb.Path(names[:i+1]...))
+		}
+		s = s.Children[at]
+	}
+	if len(s.Children) == 0 {
+		return errors.New("the class has no children that a trace could name: take the path of one that has")
+	}
+	return nil
+}
+
+// wrong makes err a mistake of the input, unless it says that the run was cut short.
+func wrong(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
-	}
-	if file != "" {
-		err = fmt.Errorf("%s: %w", file, err)
 	}
 	return inputError{err}
 }
@@ -253,24 +295,41 @@ func niceStep(span time.Duration) time.Duration {
 	return (span/1000/(24*time.Hour) + 1) * 24 * time.Hour
 }
 
-// bar returns what shows progress on a terminal, once a run takes longer than a second.
-func (f *runFlags) bar(cmd *cobra.Command) func(float64) {
-	if is, _ := terminal(cmd.ErrOrStderr()); !is || f.quiet {
+// bar shows progress on a terminal, once a run takes longer than a second. The
+// nil bar shows nothing.
+type bar struct {
+	to    io.Writer
+	begin time.Time
+	shown *progressbar.ProgressBar
+}
+
+func (f *runFlags) bar(cmd *cobra.Command) *bar {
+	if _, is := terminal(cmd.ErrOrStderr()); !is || f.quiet {
 		return nil
 	}
+	return &bar{to: cmd.ErrOrStderr(), begin: time.Now()}
+}
+
+func (b *bar) set(done float64) {
 	const parts = 1000
-	var b *progressbar.ProgressBar
-	begin := time.Now()
-	return func(done float64) {
-		if b == nil {
-			if time.Since(begin) < time.Second {
-				return
-			}
-			b = progressbar.NewOptions(parts,
-				progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionSetDescription("simulating"),
-				progressbar.OptionClearOnFinish(), progressbar.OptionThrottle(100*time.Millisecond))
+	if b == nil {
+		return
+	}
+	if b.shown == nil {
+		if time.Since(b.begin) < time.Second {
+			return
 		}
-		_ = b.Set(min(parts, int(done*parts)))
+		b.shown = progressbar.NewOptions(parts,
+			progressbar.OptionSetWriter(b.to), progressbar.OptionSetDescription("simulating"),
+			progressbar.OptionFullWidth(), progressbar.OptionThrottle(100*time.Millisecond))
+	}
+	_ = b.shown.Set(min(parts-1, int(done*parts)))
+}
+
+// clear takes the bar off the terminal.
+func (b *bar) clear() {
+	if b != nil && b.shown != nil {
+		_ = b.shown.Clear()
 	}
 }
 
@@ -281,7 +340,10 @@ func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files map[string]*
 		case "":
 			return nil
 		case "-":
-			return fill(stdout)
+			if err := fill(stdout); err != nil {
+				return cannotWrite("to standard output", err)
+			}
+			return nil
 		}
 		return files[path].write(fill)
 	}
@@ -290,9 +352,15 @@ func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files map[string]*
 		put(f.csv, func(w io.Writer) error { return report.CSV(w, run) }),
 		put(f.plot, func(w io.Writer) error { return plot.Write(w, strings.ToLower(filepath.Ext(f.plot)), run) }),
 	)
-	if !f.quiet && f.json != "-" && f.csv != "-" {
-		_, colour := terminal(stdout)
-		report.Table(stdout, run, colour)
+	if err != nil || f.quiet {
+		return err
 	}
-	return err
+	if f.json == "-" || f.csv == "-" {
+		report.Notes(cmd.ErrOrStderr(), run)
+		return nil
+	}
+	if err := report.Table(stdout, run, look(stdout)); err != nil {
+		return cannotWrite("to standard output", err)
+	}
+	return nil
 }

@@ -35,17 +35,17 @@ type column struct {
 
 var columns = []column{
 	{"class", func(r *result.Row, _ float64) string { return indent(r.Path, r.Depth) }, 0},
-	{"rate/s", func(r *result.Row, _ float64) string { return amount(r.Rate) }, 3},
-	{"ceil/s", func(r *result.Row, _ float64) string { return amount(r.Ceil) }, 2},
+	{"rate/s", func(r *result.Row, _ float64) string { return amount(r.Rate) }, 4},
+	{"ceil/s", func(r *result.Row, _ float64) string { return amount(r.Ceil) }, 3},
 	{"wants", func(r *result.Row, _ float64) string { return group(r.Wants) }, 0},
 	{"gets", func(r *result.Row, _ float64) string { return group(r.Gets) }, 0},
-	{"gets/s", func(r *result.Row, s float64) string { return amount(float64(r.Gets) / max(s, 1e-9)) }, 6},
-	{"rejected", func(r *result.Row, _ float64) string { return group(r.Rejected) }, 4},
-	{"own", func(r *result.Row, _ float64) string { return group(r.Own) }, 7},
+	{"gets/s", func(r *result.Row, s float64) string { return perSecond(r.Gets, s) }, 7},
+	{"rejected", func(r *result.Row, _ float64) string { return group(r.Rejected) }, 5},
+	{"own", func(r *result.Row, _ float64) string { return group(r.Own) }, 8},
 	{"borrows", func(r *result.Row, _ float64) string { return group(r.Borrows) }, 0},
-	{"lends", func(r *result.Row, _ float64) string { return group(r.Lends) }, 0},
-	{"fair", func(r *result.Row, _ float64) string { return group(int64(math.Round(r.Fair))) }, 1},
-	{"gets/fair", func(r *result.Row, _ float64) string { return percent(float64(r.Gets), r.Fair) }, 5},
+	{"lends", func(r *result.Row, _ float64) string { return group(r.Lends) }, 1},
+	{"fair", func(r *result.Row, _ float64) string { return group(int64(math.Round(r.Fair))) }, 2},
+	{"gets/fair", func(r *result.Row, _ float64) string { return percent(float64(r.Gets), r.Fair) }, 6},
 }
 
 // Table writes the run for a reader: a line per class, children indented below
@@ -142,7 +142,7 @@ func Classes(w io.Writer, tree, unit string, root htb.Spec, look Look) error {
 	t := newTable(&b, look.Colour)
 	header := table.Row{"class", "rate", "burst", "ceil", "cburst", "prio", "quantum", "remarks"}
 	t.AppendHeader(header)
-	count := 0
+	count, over := 0, false
 	var walk func(s htb.Spec, path []string)
 	walk = func(s htb.Spec, path []string) {
 		count++
@@ -151,10 +151,11 @@ func Classes(w io.Writer, tree, unit string, root htb.Spec, look Look) error {
 			remarks = append(remarks, fmt.Sprintf("also %v burst %s", l.Rate, group(l.Burst)))
 		}
 		if s.Name == htb.Template && len(path) > 0 {
-			remarks = append(remarks, fmt.Sprintf("template, at most %s children", group(int64(s.Max))))
+			remarks = append(remarks, fmt.Sprintf("template, max %s", group(int64(s.Max))))
 		}
 		if s.Oversubscribed {
-			remarks = append(remarks, "oversubscribed: guarantees below are best effort")
+			over = true
+			remarks = append(remarks, "oversubscribed")
 		}
 		t.AppendRow(table.Row{indent(htb.Mistake{Path: path}.Where(), len(path)), s.Rate, group(s.Burst), s.Ceil, group(s.CBurst), s.Prio, weight(s), strings.Join(remarks, "; ")})
 		for _, c := range s.Children {
@@ -165,6 +166,9 @@ func Classes(w io.Writer, tree, unit string, root htb.Spec, look Look) error {
 	right(t, header[:len(header)-1])
 	fmt.Fprintf(&b, "tree %s, costs in %s\n", tree, unit)
 	t.Render()
+	if over {
+		fmt.Fprintln(&b, "oversubscribed: more is promised below than there is, so guarantees there are best effort")
+	}
 	classes := "classes"
 	if count == 1 {
 		classes = "class"
@@ -262,7 +266,7 @@ func amount(x float64) string {
 	case math.Abs(x) < 0.1:
 		return strconv.FormatFloat(x, 'g', 2, 64)
 	case x != math.Trunc(x) && math.Abs(x) < 100:
-		return strconv.FormatFloat(x, 'f', 1, 64)
+		return strings.TrimSuffix(strconv.FormatFloat(x, 'f', 1, 64), ".0")
 	}
 	return group(int64(math.Round(x)))
 }
@@ -280,6 +284,14 @@ func group(n int64) string {
 		b.WriteRune(d)
 	}
 	return b.String()
+}
+
+// perSecond is "-" for a trace that takes no time, all of it being of one instant.
+func perSecond(units int64, seconds float64) string {
+	if seconds <= 0 {
+		return "-"
+	}
+	return amount(float64(units) / seconds)
 }
 
 func percent(part, whole float64) string {

@@ -45,7 +45,9 @@ type run struct {
 	opts Options
 
 	now      htb.Time
-	step     int // being filled
+	step     int  // being filled
+	last     int  // step, which also has what comes at the very end
+	booked   bool // something, in this step
 	division division
 
 	impossible map[*htb.Spec]*impossible // costs that can never pass, by class or template
@@ -53,9 +55,20 @@ type run struct {
 	notes      []string
 }
 
+// impossible tells of costs of a class, or of the children of a template, that
+// never pass.
 type impossible struct {
-	err   error
-	count int64
+	err         error
+	count, most int64
+}
+
+func (i *impossible) String() string {
+	requests := "1 request costs"
+	if i.count > 1 {
+		requests = fmt.Sprintf("%d requests cost", i.count)
+	}
+	why := strings.TrimSuffix(strings.TrimPrefix(i.err.Error(), "htb: "), ": "+htb.ErrCost.Error())
+	return fmt.Sprintf("%s more than can ever pass, up to %d, and count as rejected; the first: %s (a burst and cburst of %d there would admit all)", requests, i.most, why, i.most)
 }
 
 func newRun(f *config.File, o Options) (*run, error) {
@@ -82,11 +95,12 @@ func Load(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*
 }
 
 func (r *run) load(ctx context.Context, l *config.LoadFile) (*result.Run, error) {
+	if err := r.check(l); err != nil {
+		return nil, err
+	}
+	r.ends(l.Duration)
 	var flows flowHeap
 	for _, x := range flowsOf(l, r.opts.Seed) {
-		if err := r.known(x.names); err != nil {
-			return nil, fmt.Errorf("flow %d, line %d: %w", x.index+1, x.Line, err)
-		}
 		if !x.over() {
 			flows = append(flows, x)
 		}
@@ -106,7 +120,7 @@ func (r *run) load(ctx context.Context, l *config.LoadFile) (*result.Run, error)
 		r.advance(htb.Time(x.at), backlogged)
 		d, err := r.ask(x.names, x.cost, x.Arrivals != config.Backlogged)
 		if err != nil && !errors.Is(err, htb.ErrCost) {
-			return nil, fmt.Errorf("line %d: %w", x.Line, err)
+			return nil, &config.Error{File: l.Name, Line: x.Line, Msg: err.Error()}
 		}
 		if x.next(d, err, r.opts.Step); x.over() {
 			heap.Pop(&flows)
@@ -135,6 +149,7 @@ func (r *run) trace(ctx context.Context, path string, s trace.Summary, t trace.O
 		return nil, err
 	}
 	defer in.Close()
+	r.ends(s.Span)
 	m := mapping{run: r, below: r.opts.Map}
 	for n := 0; ; n++ {
 		if n%4096 == 0 && !r.goOn(ctx, float64(in.Offset())/float64(max(1, s.Bytes))) {
@@ -182,6 +197,27 @@ func (r *run) goOn(ctx context.Context, done float64) bool {
 	return ctx.Err() == nil
 }
 
+// check finds the flows whose class is no leaf of the tree.
+func (r *run) check(l *config.LoadFile) error {
+	var errs config.Errors
+	for i, f := range l.Flows {
+		if err := r.known(f.Class); err != nil {
+			where := htb.Mistake{Path: f.Class}.Where()
+			errs = append(errs, &config.Error{File: l.Name, Line: f.Line, Path: fmt.Sprintf("flow %d %q", i+1, where),
+				Msg: strings.TrimPrefix(err.Error(), "htb: ") + ": name a leaf of the tree"})
+		}
+	}
+	if len(errs) > 0 {
+		return errs
+	}
+	return nil
+}
+
+// ends says how long the run lasts.
+func (r *run) ends(after time.Duration) {
+	r.last = int(max(0, after-1) / r.opts.Step)
+}
+
 // known says why names do not lead to a leaf.
 func (r *run) known(names []string) error {
 	_, err := r.tree.Leaf(names...)
@@ -199,6 +235,7 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 		n = n.child(name, watched(r.opts.Top))
 	}
 	n.count(r.step, cost, d.Allowed, d.Up)
+	r.booked = true
 	switch {
 	case err != nil:
 		x := r.impossible[n.spec]
@@ -208,6 +245,7 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 			r.order = append(r.order, x)
 		}
 		x.count++
+		x.most = max(x.most, cost)
 	case offer:
 		n.offer(r.step, float64(cost))
 	}
@@ -216,7 +254,7 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 
 // advance goes on to a later time, closing the steps that end on the way.
 func (r *run) advance(to htb.Time, backlogged []*flow) {
-	for {
+	for r.step < r.last {
 		end := htb.Time(r.step+1) * htb.Time(r.opts.Step)
 		if to < end {
 			break
@@ -248,11 +286,12 @@ func (r *run) close(end htb.Time, backlogged []*flow) {
 	r.division.divide(r.root)
 	r.now = max(r.now, end)
 	r.step++
+	r.booked = false
 }
 
 // finish closes the last step and makes the result.
 func (r *run) finish(ctx context.Context, backlogged []*flow) (*result.Run, error) {
-	if begin := htb.Time(r.step) * htb.Time(r.opts.Step); r.now > begin {
+	if begin := htb.Time(r.step) * htb.Time(r.opts.Step); r.now > begin || r.booked {
 		r.close(r.now, backlogged)
 	}
 	out := &result.Run{
@@ -262,7 +301,7 @@ func (r *run) finish(ctx context.Context, backlogged []*flow) (*result.Run, erro
 		Notes: r.notes,
 	}
 	for _, x := range r.order {
-		out.Notes = append(out.Notes, fmt.Sprintf("%d requests could never pass and count as rejected; the first: %s", x.count, strings.TrimPrefix(x.err.Error(), "htb: ")))
+		out.Notes = append(out.Notes, x.String())
 	}
 	return out, ctx.Err()
 }

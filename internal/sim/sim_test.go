@@ -287,7 +287,7 @@ flows:
 `, Options{})
 	require.Equal(t, rowOf(t, run, "a").Wants, rowOf(t, run, "a").Rejected)
 	require.Len(t, run.Notes, 2)
-	require.Contains(t, run.Notes[0], `100 requests could never pass`)
+	require.Contains(t, run.Notes[0], `100 requests cost more than can ever pass, up to 11,`)
 	require.Contains(t, run.Notes[0], `cost 11 is over the cburst 10 of "a"`)
 	require.Zero(t, rowOf(t, run, "a").Fair)
 }
@@ -411,6 +411,21 @@ func TestTraceClassesBelowTheOnlyTemplate(t *testing.T) {
 	require.NoError(t, err)
 	_, err = Trace(context.Background(), f, path, s, trace.Options{}, Options{Step: time.Second, Map: []string{"beta"}})
 	require.ErrorContains(t, err, "--map")
+}
+
+// What comes at the very end belongs to the last step, also when that is full.
+func TestTheVeryEndOfATrace(t *testing.T) {
+	f, err := config.Parse("t", config.ExampleTree)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	for text, steps := range map[string]int{"0,acme,1\n1,acme,1\n2,acme,1\n3,acme,2\n": 3, "5,acme,3\n5,acme,2\n": 1, "0,acme,2\n2.5,acme,3\n": 3} {
+		require.NoError(t, os.WriteFile(path, []byte("time,class,cost\n"+text), 0o600))
+		run := replay(t, f, path, Options{Step: time.Second, Top: 5}, trace.Options{})
+		checkRun(t, run)
+		require.Equal(t, int64(5), run.Rows[1].Gets)
+		require.InDelta(t, 5, run.Rows[1].Fair, 1e-9)
+		require.Len(t, run.Rows[0].Series.Gets, steps)
+	}
 }
 
 func TestRealTraces(t *testing.T) {

@@ -30,23 +30,19 @@ func readTree(path string) (*config.File, error) {
 }
 
 // readLoad reads the load file at path; without one, load.yaml beside the tree.
-// It returns the name of the file, too.
-func readLoad(path, tree, unit string) (*config.LoadFile, string, error) {
+func readLoad(path, tree, unit string) (*config.LoadFile, error) {
 	if path != "" {
-		l, err := input(config.ParseLoadFile(path, unit))
-		return l, path, err
+		return input(config.ParseLoadFile(path, unit))
 	}
 	beside := besideTree(tree)
 	l, err := config.ParseLoadFile(beside, unit)
 	if errors.Is(err, fs.ErrNotExist) {
 		if tree != "" {
-			return nil, "", fmt.Errorf("htbsim: no traffic given: write --load FILE or --trace FILE (there is no %s either)", beside)
+			return nil, fmt.Errorf("htbsim: no traffic given: write --load FILE or --trace FILE (there is no %s either)", beside)
 		}
-		beside = "(built-in) " + beside
-		l, err = config.ParseLoad(beside, config.ExampleLoad, unit)
+		l, err = config.ParseLoad("(built-in) "+beside, config.ExampleLoad, unit)
 	}
-	l, err = input(l, err)
-	return l, beside, err
+	return input(l, err)
 }
 
 // besideTree is where the load is looked for when none is named.

@@ -211,7 +211,7 @@ const mostSteps = 100_000
 func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(float64)) (*result.Run, error) {
 	o := sim.Options{Step: f.step, Seed: f.seed, Top: f.top, Progress: bar}
 	if f.trace == "" {
-		load, name, err := readLoad(f.load, f.tree, tree.Unit)
+		load, err := readLoad(f.load, f.tree, tree.Unit)
 		if err != nil {
 			return nil, err
 		}

@@ -142,41 +142,43 @@ func (x *ref) pay(now Time, lender int, cost int64) {
 
 // The tree and the reference say the same of every call, and of the time to retry:
 // then it passes, a nanosecond sooner it does not.
-func TestTreeDecidesAsTheReference(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		spec := genTree(t, treeKind{})
-		if rapid.Bool().Draw(t, "oversubscribe") {
-			oversubscribe(&spec)
+func TestTreeDecidesAsTheReference(t *testing.T) { rapid.Check(t, decidesAsTheReference) }
+
+func FuzzTreeDecidesAsTheReference(f *testing.F) { f.Fuzz(rapid.MakeFuzz(decidesAsTheReference)) }
+
+func decidesAsTheReference(t *rapid.T) {
+	spec := genTree(t, treeKind{})
+	if rapid.Bool().Draw(t, "oversubscribe") {
+		oversubscribe(&spec)
+	}
+	tree := mustTree(t, spec)
+	spec = spec.Resolved()
+	model := newRef(spec, nil)
+	leaves := leavesOf(spec)
+	now := Time(0)
+	for i, c := range genCalls(t, len(leaves), 80) {
+		now = now.Add(c.after)
+		d, err := tree.Allow(now, c.cost, leaves[c.leaf]...)
+		if err != nil {
+			require.ErrorIs(t, err, ErrCost)
+			continue
 		}
-		tree := mustTree(t, spec)
-		spec = spec.Resolved()
-		model := newRef(spec, nil)
-		leaves := leavesOf(spec)
-		now := Time(0)
-		for i, c := range genCalls(t, len(leaves), 80) {
-			now = now.Add(c.after)
-			d, err := tree.Allow(now, c.cost, leaves[c.leaf]...)
-			if err != nil {
-				require.ErrorIs(t, err, ErrCost)
-				continue
-			}
-			leaf := model.find(leaves[c.leaf])
-			lender, ok := leaf.ask(now, c.cost)
-			require.Equal(t, ok, d.Allowed, "call %d at %d: %+v", i, now, c)
-			if ok {
-				require.Equal(t, lender, d.Up, "lender of call %d at %d: %+v", i, now, c)
-				leaf.pay(now, lender, c.cost)
-				continue
-			}
-			if d.RetryAfter == Never {
-				continue
-			}
-			require.Positive(t, d.RetryAfter)
-			at := now.Add(d.RetryAfter)
-			require.False(t, leaf.after(at-1, c.cost), "call %d: passes sooner than told, %v", i, d.RetryAfter)
-			require.True(t, leaf.after(at, c.cost), "call %d: does not pass when told, %v", i, d.RetryAfter)
+		leaf := model.find(leaves[c.leaf])
+		lender, ok := leaf.ask(now, c.cost)
+		require.Equal(t, ok, d.Allowed, "call %d at %d: %+v", i, now, c)
+		if ok {
+			require.Equal(t, lender, d.Up, "lender of call %d at %d: %+v", i, now, c)
+			leaf.pay(now, lender, c.cost)
+			continue
 		}
-	})
+		if d.RetryAfter == Never {
+			continue
+		}
+		require.Positive(t, d.RetryAfter)
+		at := now.Add(d.RetryAfter)
+		require.False(t, leaf.after(at-1, c.cost), "call %d: passes sooner than told, %v", i, d.RetryAfter)
+		require.True(t, leaf.after(at, c.cost), "call %d: does not pass when told, %v", i, d.RetryAfter)
+	}
 }
 
 // after asks at a later time and leaves no trace.

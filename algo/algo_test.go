@@ -140,8 +140,9 @@ func TestRateBounds(t *testing.T) {
 		{1001, 1, false},
 		{1, 366 * day, true},
 		{1, 367 * day, false},
-		{1000, math.MaxInt64, true},
-		{math.MaxInt64, math.MaxInt64, true},
+		{1000, 99 * 365 * day, true},
+		{math.MaxInt64, 99 * 365 * day, true},
+		{1000, math.MaxInt64, false},
 		{0, time.Second, false},
 		{-1, time.Second, false},
 		{1, 0, false},
@@ -199,6 +200,9 @@ func TestScaleRefusesWhatItCannotKeep(t *testing.T) {
 	require.NoError(t, err)
 	require.Panics(t, func() { s.Bucket(mustRate(t, 1, 7*day+1), 1) })
 	require.Panics(t, func() { Scale{}.Bucket(PerSecond(1), 1) })
+	s, err = NewScale(mustRate(t, 1, 366*day))
+	require.NoError(t, err)
+	require.Panics(t, func() { s.Bucket(PerSecond(1e12), 1) })
 }
 
 func genRate(t *rapid.T) Rate {

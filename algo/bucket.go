@@ -79,7 +79,11 @@ func (s Scale) Bucket(rate Rate, burst int64) Bucket {
 	if s.ticks == 0 || rate.p == 0 || s.ticks%rate.p != 0 {
 		panic(fmt.Sprintf("algo: rate %v is not whole in a scale of %d ticks", rate, s.ticks))
 	}
-	return Bucket{fill: rate.n * (s.ticks / rate.p), size: s.Cost(burst)}
+	hi, fill := bits.Mul64(rate.n, s.ticks/rate.p)
+	if hi != 0 {
+		panic(fmt.Sprintf("algo: rate %v is too fast for a scale of %d ticks", rate, s.ticks))
+	}
+	return Bucket{fill: fill, size: s.Cost(burst)}
 }
 
 // Bucket is a token bucket without its state: how fast it fills and how much it

@@ -11,6 +11,7 @@ import (
 // Slowest and fastest rate that a [Rate] holds.
 const (
 	maxPeriod  = 366 * 24 * time.Hour // one unit a year
+	maxWritten = 100 * maxPeriod      // as a period, for whatever number of units
 	maxPerNano = 1000                 // 1e12 units per second
 )
 
@@ -22,10 +23,14 @@ type Rate struct {
 }
 
 // NewRate returns the rate of units per period. It is an error unless both are
-// positive and the rate lies between one per year and 1e12 per second.
+// positive, the period at most 100 years and the rate between one per year and 1e12
+// per second.
 func NewRate(units int64, period time.Duration) (Rate, error) {
 	if units <= 0 || period <= 0 {
 		return Rate{}, fmt.Errorf("algo: rate of %d per %v: both must be positive", units, period)
+	}
+	if period > maxWritten {
+		return Rate{}, fmt.Errorf("algo: rate of %d per %v: the longest period is %v", units, period, maxWritten)
 	}
 	n, p := uint64(units), uint64(period)
 	g := gcd(n, p)

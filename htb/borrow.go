@@ -125,15 +125,10 @@ func (x *class) refund(now Time, lender int, cost int64) {
 	}
 }
 
-// affordable says whether any state of the buckets could admit cost. The root can
-// always be the lender, so only its burst, the cbursts and further limits bound it.
-func (x *class) affordable(cost int64) error {
-	if cost < 0 {
-		return fmt.Errorf("htb: class %q: cost %d is negative: %w", x.path(), cost, ErrCost)
-	}
-	if cost <= x.maxCost {
-		return nil
-	}
+// unaffordable says why no state of the buckets could admit a cost above maxCost.
+// The root can always be the lender, so only its burst, the cbursts and further
+// limits bound it.
+func (x *class) unaffordable(cost int64) error {
 	for _, l := range x.spec.Also {
 		if cost > l.Burst {
 			return fmt.Errorf("htb: class %q: cost %d is over the burst %d of its limit %v: %w", x.path(), cost, l.Burst, l.Rate, ErrCost)

@@ -27,19 +27,21 @@ type class struct {
 	alsoTAT          []Ticks
 	counts           counts
 
-	fullAt  Time // in parent's filling: no later than when the rate bucket is full
-	filling int  // 1 + index there; 0 while the rate bucket is full
-	open    int  // holds not settled yet
-	dynamic bool // made from a template
-	dropped bool // no longer in the tree; handles look for a live one
+	claimTAT Ticks // the rate bucket as the parent's reserve counts it: without debt
+	fullAt   Time  // in parent's filling: no later than when that is full
+	filling  int   // 1 + index there; 0 while it is full
+	open     int   // holds not settled yet
+	dynamic  bool  // made from a template
+	dropped  bool  // no longer in the tree; handles look for a live one
 }
 
 // inner is what a class with children has besides: the children, and the
 // reserve, the tokens those hold now and may claim at any moment.
 //
-// INVARIANT (covered class): owed, the sum of TATs and fills of exactly the
-// children in filling, gives at every instant t the sum of what is missing from
-// the children's rate buckets: sumTAT - t*sumFill.
+// INVARIANT (covered class): sumTAT and sumFill are the sums over exactly the
+// children in filling, so that sumTAT - t*sumFill is, at every instant t, what is
+// missing from what the children could claim at most. A child's debt is not in it,
+// or it would hide what the others have saved.
 type inner struct {
 	named []*class          // in the order of the plan
 	index map[string]*class // those and the live children of the template
@@ -98,23 +100,23 @@ func (x *class) chargeRate(now Time, cost Ticks) {
 		up.in.reserveTAT = up.reserve.Charge(up.in.reserveTAT, now, cost)
 		return
 	}
-	up.in.expire(now) // with the TAT that the sum has of it
+	up.in.expire(now)
 	x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
+	if have := x.rate.Tokens(x.claimTAT, now); have.Less(cost) {
+		cost = have // the rest is debt
+	}
+	x.claimTAT = x.rate.Charge(x.claimTAT, now, cost)
 	if x.filling > 0 { // not full before, so its TAT grew by just the cost
 		up.in.sumTAT = up.in.sumTAT.Add(cost)
-		return
+	} else if !cost.IsZero() {
+		up.in.startFilling(x)
 	}
-	up.in.startFilling(x)
 }
 
 // refundRate is the inverse of chargeRate, for the same cost.
 func (x *class) refundRate(now Time, cost Ticks) {
-	up := x.parent
-	if up != nil && !x.dropped && !up.oversub {
-		up.in.expire(now)
-	}
-	before := x.rateTAT
 	x.rateTAT = x.rate.Refund(x.rateTAT, cost)
+	up := x.parent
 	if up == nil || x.dropped {
 		return
 	}
@@ -122,15 +124,21 @@ func (x *class) refundRate(now Time, cost Ticks) {
 		up.in.reserveTAT = up.reserve.Refund(up.in.reserveTAT, cost)
 		return
 	}
+	up.in.expire(now)
+	before := x.claimTAT
+	x.claimTAT = x.rate.Refund(x.claimTAT, cost)
 	if x.filling > 0 {
-		up.in.sumTAT = up.in.sumTAT.Sub(before.Sub(x.rateTAT))
-		x.fullAt = x.whenFull()
+		up.in.sumTAT = up.in.sumTAT.Sub(before.Sub(x.claimTAT))
+		x.fullAt = x.claimsAll()
 		heap.Fix(&up.in.filling, x.filling-1)
 	}
 }
 
 // whenFull returns when the rate bucket is full if nothing more is taken.
 func (x *class) whenFull() Time { return latest(x.rate.When(x.rateTAT, x.rate.Size())) }
+
+// claimsAll returns when the parent's reserve counts the bucket as full.
+func (x *class) claimsAll() Time { return latest(x.rate.When(x.claimTAT, x.rate.Size())) }
 
 func latest(at Time, ok bool) Time {
 	if !ok {
@@ -146,9 +154,9 @@ func (in *inner) owed(now Time) Ticks {
 
 // startFilling adds a child whose rate bucket has just ceased to be full.
 func (in *inner) startFilling(x *class) {
-	in.sumTAT = in.sumTAT.Add(x.rateTAT)
+	in.sumTAT = in.sumTAT.Add(x.claimTAT)
 	in.sumFill += x.rate.Fill()
-	x.fullAt = x.whenFull()
+	x.fullAt = x.claimsAll()
 	heap.Push(&in.filling, x)
 }
 
@@ -158,13 +166,13 @@ func (in *inner) startFilling(x *class) {
 func (in *inner) expire(now Time) {
 	for len(in.filling) > 0 && in.filling[0].fullAt <= now {
 		x := in.filling[0]
-		if full := x.whenFull(); full > now {
+		if full := x.claimsAll(); full > now {
 			x.fullAt = full
 			heap.Fix(&in.filling, 0)
 			continue
 		}
 		heap.Pop(&in.filling)
-		in.sumTAT = in.sumTAT.Sub(x.rateTAT)
+		in.sumTAT = in.sumTAT.Sub(x.claimTAT)
 		in.sumFill -= x.rate.Fill()
 	}
 }
@@ -211,7 +219,7 @@ func (x *class) path() string {
 	switch {
 	case up == nil:
 		return RootPath
-	case x == up.in.dyn.overflow:
+	case up.in != nil && x == up.in.dyn.overflow:
 		return up.restPath()
 	case up.parent == nil:
 		return Path(x.name)

@@ -26,7 +26,8 @@
 //	rate, B   guaranteed units per second, and the burst: how many may be saved up
 //	ceil, CB  the most a class may reach with borrowing, and its burst (cburst)
 //	R, C      tokens in a class's rate bucket and in its ceil bucket, now
-//	V         an inner class's reserve: the sum of its children's R, now
+//	V         an inner class's reserve: the sum of its children's R, now (a child
+//	          in debt counts as empty)
 //	lends     units lent to descendants
 //	borrows   units taken from classes above
 //
@@ -92,12 +93,12 @@
 //
 // # The laws
 //
-// With the books balanced and no class in debt (see [Hold]):
+// With the books balanced:
 //
 //	(a) In any window of length w no class gets more than cburst + ceil*w, at any
 //	    level. A settlement counts when it is made; upward ones may exceed it.
 //	(b) A leaf that stays inside rate*t + burst is never refused, whatever the
-//	    others do.
+//	    others do, while no class above it is in debt (see [Hold]).
 //	(c) A refused request changes no bucket, and no counter but wants and rejected.
 //	(d) What a class lends and borrows equals what its children borrow; the root
 //	    never borrows; wants, gets and rejected add up level by level.

@@ -2,7 +2,6 @@ package htb
 
 import (
 	"container/heap"
-	"fmt"
 	"math"
 	"strings"
 )
@@ -36,12 +35,9 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 	return c, ok
 }
 
-// make returns a child for a name that lookup has not found: a new one, or the
-// one that names share once the template has as many as it may.
-func (x *class) make(now Time, name string) (*class, error) {
-	if x.template == nil {
-		return nil, fmt.Errorf("htb: class %q: %w", Path(append(x.names(), name)...), ErrUnknown)
-	}
+// make returns a child for a name that lookup has not found and the template is
+// for: a new one, or the one that names share once there are as many as may be.
+func (x *class) make(now Time, name string) *class {
 	dyn := &x.in.dyn
 	if dyn.live >= x.template.spec.Max {
 		x.sweep(now, sweepFull)
@@ -50,14 +46,14 @@ func (x *class) make(now Time, name string) (*class, error) {
 		if dyn.overflow == nil {
 			dyn.overflow = newClass(x.template, x, Template)
 		}
-		return dyn.overflow, nil
+		return dyn.overflow
 	}
 	c := newClass(x.template, x, strings.Clone(name)) // the caller's may be part of something large
 	c.dynamic = true
 	x.in.index[c.name] = c
 	dyn.live++
 	heap.Push(&dyn.resting, resting{now, c})
-	return c, nil
+	return c
 }
 
 // sweep drops children at rest, looking at no more than most of those that may be.
@@ -73,7 +69,7 @@ func (x *class) sweep(now Time, most int) {
 		if at < math.MaxInt64 {
 			at = at.Add(x.template.spec.Idle)
 		}
-		if at > now {
+		if at > now || at == math.MaxInt64 {
 			dyn.resting[0].at = at
 			heap.Fix(&dyn.resting, 0)
 			continue
@@ -138,16 +134,16 @@ func (x *class) drop(c *class) {
 // markDropped tells handles, and holds, that c is no longer in the tree.
 func (x *class) markDropped() {
 	x.dropped = true
-	if x.in == nil {
-		return
+	if x.in != nil {
+		x.in.markDropped()
 	}
-	for _, c := range x.in.named {
+}
+
+func (in *inner) markDropped() {
+	for _, c := range in.index {
 		c.markDropped()
 	}
-	for _, r := range x.in.dyn.resting {
-		r.child.markDropped()
-	}
-	if o := x.in.dyn.overflow; o != nil {
+	if o := in.dyn.overflow; o != nil {
 		o.markDropped()
 	}
 }

@@ -2,6 +2,7 @@ package htb
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"pgregory.net/rapid"
@@ -71,15 +72,18 @@ type call struct {
 	cost  int64
 }
 
+// genCalls draws how many calls and a seed, and the calls from that: drawn one by
+// one they would be few, and long runs are what finds mistakes.
 func genCalls(t *rapid.T, leaves int, most int) []call {
-	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) call {
-		after := rapid.SampledFrom([]time.Duration{0, 0, 1, time.Microsecond, time.Millisecond, 20 * time.Millisecond, time.Second, time.Minute}).Draw(t, "unit")
-		return call{
-			after: after * time.Duration(rapid.IntRange(0, 9).Draw(t, "after")),
-			leaf:  rapid.IntRange(0, leaves-1).Draw(t, "leaf"),
-			cost:  rapid.SampledFrom([]int64{1, 1, 1, 2, 3, 7, 20}).Draw(t, "cost"),
-		}
-	}), 1, most).Draw(t, "calls")
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+	units := []time.Duration{0, 0, 1, time.Microsecond, time.Millisecond, 20 * time.Millisecond, time.Second, time.Minute}
+	units = units[:rapid.IntRange(3, len(units)).Draw(t, "units")]
+	costs := []int64{1, 1, 1, 2, 3, 7, 20}
+	calls := make([]call, rapid.IntRange(1, most).Draw(t, "calls"))
+	for i := range calls {
+		calls[i] = call{units[r.IntN(len(units))] * time.Duration(r.IntN(10)), r.IntN(leaves), costs[r.IntN(len(costs))]}
+	}
+	return calls
 }
 
 // leavesOf lists the paths of the leaves.

@@ -73,7 +73,7 @@ func TestLawCeilHolds(t *testing.T) {
 		}
 		walk(spec)
 		now := Time(0)
-		for _, c := range genCalls(t, len(leaves), 60) {
+		for _, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			for range 20 { // hammer
 				names := leaves[c.leaf]
@@ -110,7 +110,7 @@ func TestLawGuaranteeHolds(t *testing.T) {
 		}
 		inside := newMeter(s.Rate, s.Burst)
 		now := Time(0)
-		for i, c := range genCalls(t, len(leaves), 60) {
+		for i, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			for j, l := range leaves { // everybody else takes whatever there is
 				for range 15 {
@@ -172,7 +172,7 @@ func TestLawRefusalChargesNobody(t *testing.T) {
 		tree := mustTree(t, spec)
 		leaves := leavesOf(spec)
 		now, refused := Time(0), 0
-		for _, c := range genCalls(t, len(leaves), 60) {
+		for _, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			for range 30 {
 				before := levels(tree, now)
@@ -244,7 +244,7 @@ func TestLawSumsAddUp(t *testing.T) {
 		tree := mustTree(t, spec)
 		leaves := leavesOf(spec)
 		now := Time(0)
-		for i, c := range genCalls(t, len(leaves), 60) {
+		for i, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			names := leaves[c.leaf]
 			if names[len(names)-1] == Template {
@@ -350,7 +350,7 @@ func TestLawSettling(t *testing.T) {
 		first, later := mustTree(t, spec), mustTree(t, spec)
 		leaves := leavesOf(spec)
 		now := Time(0)
-		for i, c := range genCalls(t, len(leaves), 40) {
+		for i, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			names := leaves[c.leaf]
 			actual := c.cost
@@ -375,7 +375,7 @@ func TestLawSettling(t *testing.T) {
 func sameLender(tree *Tree, now Time, names []string, a, b int64) bool {
 	tree.mu.Lock()
 	defer tree.mu.Unlock()
-	x, err := tree.find(tree.advance(now), names)
+	x, _, err := tree.find(tree.advance(now), names, 0)
 	if err != nil || a > x.maxCost || b > x.maxCost {
 		return false
 	}
@@ -400,7 +400,7 @@ func TestLawDroppingChangesNothing(t *testing.T) {
 		spec.Children[1].Children[0].Idle = 1 << 62
 		keeping := mustTree(t, spec)
 		now := Time(0)
-		for i, c := range genCalls(t, 8, 80) {
+		for i, c := range genCalls(t, 8, 300) {
 			now = now.Add(c.after)
 			names := []string{"free", fmt.Sprint("client-", c.leaf)}
 			if c.leaf == 0 {
@@ -446,6 +446,7 @@ func TestLawConcurrentCallsAreSomeOrder(t *testing.T) {
 				if err != nil {
 					panic(err)
 				}
+				_, _ = d.Lender(), d.RefusedBy()
 				if d.Allowed {
 					mine++
 				}
@@ -481,7 +482,7 @@ func TestLawReplacingByItself(t *testing.T) {
 		plain, replaced := mustTree(t, spec), mustTree(t, spec)
 		leaves := leavesOf(spec)
 		now := Time(0)
-		for i, c := range genCalls(t, len(leaves), 60) {
+		for i, c := range genCalls(t, len(leaves), 300) {
 			now = now.Add(c.after)
 			names := leaves[c.leaf]
 			if names[len(names)-1] == Template {
@@ -515,7 +516,7 @@ func TestLawOversubscriptionDoesNotLeak(t *testing.T) {
 		leaves := leavesOf(spec)
 		inside := newMeter(acme.Rate, 600)
 		now := Time(0)
-		for _, c := range genCalls(t, 1, 60) {
+		for _, c := range genCalls(t, 1, 300) {
 			now = now.Add(c.after)
 			for _, l := range leaves[1:] {
 				for range 50 {

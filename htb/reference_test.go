@@ -156,7 +156,7 @@ func decidesAsTheReference(t *rapid.T) {
 	model := newRef(spec, nil)
 	leaves := leavesOf(spec)
 	now := Time(0)
-	for i, c := range genCalls(t, len(leaves), 80) {
+	for i, c := range genCalls(t, len(leaves), 300) {
 		now = now.Add(c.after)
 		d, err := tree.Allow(now, c.cost, leaves[c.leaf]...)
 		if err != nil {

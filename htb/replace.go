@@ -3,6 +3,7 @@ package htb
 import (
 	"container/heap"
 	"maps"
+	"reflect"
 	"slices"
 
 	"github.com/go-sluice/sluice/algo"
@@ -24,7 +25,7 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.root.become(t.advance(now), p)
-	t.spec = root
+	t.spec = root.clone()
 	return nil
 }
 
@@ -32,58 +33,54 @@ func (t *Tree) Replace(now Time, root Spec) error {
 func (x *class) become(now Time, p *plan) {
 	old := x.plan
 	solvent := x.in == nil || x.covers(now)
-	changed := old.rate != p.rate || old.ceil != p.ceil || old.promised != p.promised
 	x.plan = p
 	x.rateTAT = converted(now, x.rateTAT, old.rate, p.rate)
 	x.ceilTAT = converted(now, x.ceilTAT, old.ceil, p.ceil)
-	also := make([]Ticks, len(p.also))
-	for i := range min(len(also), len(x.alsoTAT)) {
-		also[i] = converted(now, x.alsoTAT[i], old.also[i], p.also[i])
-	}
-	x.alsoTAT = also
+	x.alsoTAT = convertedLimits(now, x.alsoTAT, old, p)
 	if !p.inner() {
 		if x.in != nil {
-			for _, c := range x.in.index {
-				c.markDropped()
-			}
+			x.in.markDropped()
 		}
 		x.in, x.counts.lends = nil, 0
 		return
 	}
 	if x.in == nil { // what it did as a leaf belongs to none of its children
-		x.in, changed = &inner{dyn: dynamic{gone: x.counts}}, true
+		x.in = &inner{dyn: dynamic{gone: x.counts}}
 	} else if old.oversub && p.oversub {
 		x.in.reserveTAT = converted(now, x.in.reserveTAT, old.reserve, p.reserve)
 	} else if p.oversub {
 		x.in.reserveTAT = Ticks{}
 	}
-	changed = x.adopt(now) || changed
+	x.adopt(now, old)
 	x.recount(now)
-	if solvent && changed {
+	if solvent { // a class in debt stays in debt
 		x.cover(now)
 	}
 }
 
 // adopt gives x the children of its plan: those that stay, those that are new,
-// and, under a template, what used to be named. It reports whether the named
-// children are others than before.
-func (x *class) adopt(now Time) (changed bool) {
+// and, under a template, what used to be named.
+func (x *class) adopt(now Time, old *plan) {
 	in, was := x.in, x.in.index
-	named := in.named
+	rests := in.dyn.resting
 	in.named, in.index = nil, make(map[string]*class, len(was))
 	for _, q := range x.plan.children {
 		c := was[q.spec.Name]
 		if c == nil {
-			c, changed = newClass(q, x, q.spec.Name), true
+			c = newClass(q, x, q.spec.Name)
 		} else {
-			changed = changed || c.dynamic
 			c.become(now, q)
 		}
 		c.dynamic = false
 		delete(was, q.spec.Name)
 		x.addNamed(c)
 	}
-	changed = changed || len(named) != len(in.named)
+	at := make(map[*class]Time, len(rests)) // still true of a template that stays the same
+	if old.template != nil && x.template != nil && reflect.DeepEqual(old.template.resolved(), x.template.resolved()) {
+		for _, r := range rests {
+			at[r.child] = r.at
+		}
+	}
 	in.dyn.resting, in.dyn.live = nil, 0
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		c := was[name]
@@ -96,7 +93,11 @@ func (x *class) adopt(now Time) (changed bool) {
 		c.dynamic = true
 		in.index[name] = c
 		in.dyn.live++
-		heap.Push(&in.dyn.resting, resting{now, c})
+		rests, ok := at[c]
+		if !ok {
+			rests = now
+		}
+		heap.Push(&in.dyn.resting, resting{rests, c})
 	}
 	if o := in.dyn.overflow; o != nil && x.template != nil {
 		o.become(now, x.template)
@@ -105,7 +106,6 @@ func (x *class) adopt(now Time) (changed bool) {
 		o.markDropped()
 		in.dyn.overflow = nil
 	}
-	return changed
 }
 
 // recount makes the sums behind the reserve of a covered class anew.
@@ -119,6 +119,10 @@ func (x *class) recount(now Time) {
 		return
 	}
 	for _, c := range in.named {
+		c.claimTAT = c.rateTAT
+		if c.rate.Size().Less(c.rate.Owed(c.rateTAT, now)) { // in debt: it claims nothing
+			c.claimTAT = holding(now, c.rate, Ticks{})
+		}
 		if !c.rate.Owed(c.rateTAT, now).IsZero() {
 			in.startFilling(c)
 		}
@@ -152,6 +156,22 @@ func holding(now Time, b algo.Bucket, tokens Ticks) Ticks {
 	return b.Charge(Ticks{}, now, b.Size().Sub(tokens))
 }
 
+// convertedLimits carries the state of further limits over: of a limit that stays,
+// wherever it stands now, or else of the one in its place.
+func convertedLimits(now Time, tats []Ticks, old, p *plan) []Ticks {
+	out := make([]Ticks, len(p.also))
+	for i, l := range p.spec.Also {
+		from := slices.Index(old.spec.Also, l)
+		if from < 0 && i < len(old.spec.Also) && !slices.Contains(p.spec.Also, old.spec.Also[i]) {
+			from = i
+		}
+		if from >= 0 {
+			out[i] = converted(now, tats[from], old.also[from], p.also[i])
+		}
+	}
+	return out
+}
+
 // converted returns the TAT with which the bucket b is as full as from was,
 // rounded down. An unchanged bucket keeps its TAT.
 func converted(now Time, tat Ticks, from, to algo.Bucket) Ticks {
@@ -159,7 +179,7 @@ func converted(now Time, tat Ticks, from, to algo.Bucket) Ticks {
 		return tat
 	}
 	owed := from.Owed(tat, now)
-	if owed.IsZero() {
+	if owed.IsZero() || from.Size().IsZero() {
 		return Ticks{}
 	}
 	return to.Charge(Ticks{}, now, owed.Scaled(to.Size(), from.Size()))

@@ -96,29 +96,42 @@ func (x *class) waitOver(at *Time, b algo.Bucket, tat, need Ticks) bool {
 	// As if every child that is filling now went on for ever: exact, if none is full
 	// before the answer, else late.
 	t, ok := w.earliest(*at, math.MaxInt64, x.in.sumTAT, x.in.sumFill)
-	if f := x.in.filling; len(f) == 0 || ok && t <= f[0].fullAt || len(f) > maxWalk {
+	if f := x.in.filling; len(f) == 0 || ok && t <= f[0].fullAt {
 		*at = t
 		return ok
 	}
-	for n, from := 0, *at; ; n++ {
-		var sumTAT Ticks
-		var sumFill uint64
-		until := Time(math.MaxInt64)
-		for _, child := range x.in.filling {
-			if full := child.whenFull(); full > from {
-				sumTAT, sumFill = sumTAT.Add(child.rateTAT), sumFill+child.rate.Fill()
-				until = min(until, full)
+	if len(x.in.filling) <= maxWalk {
+		for n, from := 0, *at; n < maxFills; n++ {
+			sumTAT, sumFill, until := x.claims(from)
+			if t, ok := w.earliest(from, until, sumTAT, sumFill); ok || until == math.MaxInt64 {
+				*at = t
+				return ok
 			}
+			from = until
 		}
-		if n == maxFills {
-			until = math.MaxInt64
-		}
-		if t, ok := w.earliest(from, until, sumTAT, sumFill); ok || until == math.MaxInt64 {
-			*at = t
-			return ok
-		}
-		from = until
 	}
+	if ok {
+		*at = t
+		return true
+	}
+	// What it has over its reserve is most when it is full: then, or never.
+	full, _ := b.When(tat, b.Size())
+	*at = max(*at, full)
+	sumTAT, sumFill, _ := x.claims(*at)
+	return w.holds(*at, sumTAT, sumFill)
+}
+
+// claims returns the sums behind the reserve at a time to come, and until when
+// they stay so.
+func (x *class) claims(at Time) (sumTAT Ticks, sumFill uint64, until Time) {
+	until = math.MaxInt64
+	for _, child := range x.in.filling {
+		if full := child.claimsAll(); full > at {
+			sumTAT, sumFill = sumTAT.Add(child.claimTAT), sumFill+child.rate.Fill()
+			until = min(until, full)
+		}
+	}
+	return sumTAT, sumFill, until
 }
 
 // overReserve is the condition that a bucket holds need over a reserve, whose

@@ -20,7 +20,7 @@ func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, err
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	x, err := t.find(now, names)
+	x, _, err := t.find(now, names, most)
 	if err != nil {
 		return nil, Decision{}, err
 	}
@@ -32,7 +32,7 @@ func (l *Leaf) Hold(now Time, most int64) (*Hold, Decision, error) {
 	l.tree.mu.Lock()
 	defer l.tree.mu.Unlock()
 	now = l.tree.advance(now)
-	x, err := l.live(now)
+	x, err := l.live(now, most)
 	if err != nil {
 		return nil, Decision{}, err
 	}

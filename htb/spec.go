@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -49,6 +51,16 @@ type Spec struct {
 	Idle time.Duration
 	// Children are the classes that share this one, in the order they are listed in.
 	Children []Spec
+}
+
+// clone returns a copy that shares nothing with s.
+func (s Spec) clone() Spec {
+	s.Also = slices.Clone(s.Also)
+	s.Children = slices.Clone(s.Children)
+	for i := range s.Children {
+		s.Children[i] = s.Children[i].clone()
+	}
+	return s
 }
 
 // Weight returns the class's weight among siblings of one Prio: its Quantum or,
@@ -193,8 +205,9 @@ func compile(s Spec) (*plan, Mistakes) {
 		return p, c.mistakes
 	}
 	scale, err := algo.NewScale(c.rates...)
-	if err != nil {
-		c.say(nil, "rate", "%s", strings.TrimPrefix(err.Error(), "algo: "))
+	if err != nil { // the first class whose rates do not go with those before it
+		n := sort.Search(len(c.rates), func(n int) bool { _, err := algo.NewScale(c.rates[:n]...); return err != nil })
+		c.say(c.of[n-1], "rate", "%s", strings.TrimPrefix(err.Error(), "algo: "))
 		return p, c.mistakes
 	}
 	p.scale(scale, p.spec.Burst)
@@ -203,6 +216,7 @@ func compile(s Spec) (*plan, Mistakes) {
 
 type compiler struct {
 	rates    []algo.Rate
+	of       [][]string // the classes that have them
 	mistakes Mistakes
 }
 
@@ -262,10 +276,10 @@ func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
 	p.spec = s
 	p.spec.Children = nil
 	for _, l := range s.Also {
-		c.rates = append(c.rates, l.Rate)
+		c.rates, c.of = append(c.rates, l.Rate), append(c.of, path)
 	}
 	if !s.Rate.IsZero() {
-		c.rates = append(c.rates, s.Rate, s.Ceil)
+		c.rates, c.of = append(c.rates, s.Rate, s.Ceil), append(c.of, path, path)
 	}
 	return p
 }
@@ -284,6 +298,9 @@ func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 	}
 	if parent != nil && !parent.Ceil.IsZero() && ceil.Compare(parent.Ceil) > 0 {
 		c.say(path, "ceil", "ceil %v is above its parent's, %v: write at most %v here, or raise the parent's", ceil, parent.Ceil, parent.Ceil)
+	}
+	if template && s.Rate.Compare(parent.Rate) > 0 && !parent.Rate.IsZero() {
+		c.warn(path, "rate", "rate %v is above its parent's, %v: not even one child can have it for sure", s.Rate, parent.Rate)
 	}
 	if s.Prio < 0 || s.Prio > 7 {
 		c.say(path, "prio", "prio %d is outside 0 to 7 (0 borrows first)", s.Prio)

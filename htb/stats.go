@@ -35,30 +35,37 @@ func (x *class) count(v verdict, cost int64) {
 			x.counts.rejected = plus(x.counts.rejected, cost)
 			continue
 		}
-		x.counts.gets = plus(x.counts.gets, cost)
-		x.counts.lent(j, v.by, cost)
+		x.counts.add(x.moved(j, v.by, cost))
 	}
 }
 
-// lent books a loan at the class j levels above the leaf.
-func (c *counts) lent(j, lender int, cost int64) {
+// moved returns what an admission counts as at x, j levels above the leaf.
+func (x *class) moved(j, lender int, cost int64) counts {
+	c := counts{gets: cost}
 	switch {
 	case j < lender:
-		c.borrows = plus(c.borrows, cost)
-	case j == lender && j > 0:
-		c.lends = plus(c.lends, cost)
+		c.borrows = cost
+	case j == lender && j > 0 && x.in != nil:
+		c.lends = cost
 	}
+	return c
 }
 
+// mostCounted is what a cost that can never pass counts as at most, so that no
+// made-up number drives the counters to their end.
+const mostCounted = 1 << 40
+
 // countRefusal books a cost that can never pass.
-func (x *class) countRefusal(cost int64) { x.count(verdict{why: AtCeil}, cost) }
+func (x *class) countRefusal(cost int64) { x.count(verdict{why: AtCeil}, min(cost, mostCounted)) }
 
 // countSettled books a correction by cost, up or down. Of a class that has been
-// dropped meanwhile the counters live on in the row of the rest.
+// dropped meanwhile, or has children now, the counters live on in the row of the rest.
 func (x *class) countSettled(lender int, cost int64) {
+	if x.in != nil {
+		x.in.dyn.gone.add(x.moved(0, lender, cost))
+	}
 	for j := 0; x != nil; j, x = j+1, x.parent {
-		c := counts{gets: cost}
-		c.lent(j, lender, cost)
+		c := x.moved(j, lender, cost)
 		x.counts.add(c)
 		if up := x.parent; x.dropped && up != nil && !up.dropped && up.in != nil {
 			up.in.dyn.gone.add(c)
@@ -87,46 +94,86 @@ type Stats struct {
 // Stats returns a row for every class, the root first and each class before those
 // below it; children of a template by name, and after them the row path/* with
 // the counters of those that were dropped or shared a child. The time and memory
-// it takes grow with the number of live classes.
+// it takes grow with the number of live classes; the tree's lock is held while
+// their counters are copied.
 func (t *Tree) Stats(now Time) []Stats {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.advance(now)
-	return t.root.stats(nil)
+	all := t.root.snapshot(nil)
+	t.mu.Unlock()
+	return rows(make([]Stats, 0, len(all)), all, "")
 }
 
-func (x *class) stats(rows []Stats) []Stats {
-	row := x.counts.row(x.path(), x.depth, x.in == nil)
+// snap is a class as it was, followed in its slice by those below it.
+type snap struct {
+	name    string
+	depth   int
+	live    int
+	leaf    bool
+	dynamic bool
+	rest    bool // the row of a template
+	counts  counts
+}
+
+func (x *class) snapshot(all []snap) []snap {
+	s := snap{name: x.name, depth: x.depth, leaf: x.in == nil, dynamic: x.dynamic, counts: x.counts}
 	if x.in == nil {
-		return append(rows, row)
+		return append(all, s)
 	}
-	row.Live = x.in.dyn.live
-	rows = append(rows, row)
+	s.live = x.in.dyn.live
+	all = append(all, s)
 	for _, c := range x.in.named {
-		rows = c.stats(rows)
+		all = c.snapshot(all)
 	}
-	var live []*class
 	for _, r := range x.in.dyn.resting {
-		live = append(live, r.child)
-	}
-	slices.SortFunc(live, func(a, b *class) int { return strings.Compare(a.name, b.name) })
-	for _, c := range live {
-		rows = c.stats(rows)
+		all = r.child.snapshot(all)
 	}
 	if x.template == nil && x.in.dyn.gone == (counts{}) {
-		return rows
+		return all
 	}
-	rest := x.in.dyn.gone
+	rest := snap{name: Template, depth: x.depth + 1, leaf: true, rest: true, counts: x.in.dyn.gone}
 	if o := x.in.dyn.overflow; o != nil {
-		rest.add(o.counts)
+		rest.counts.add(o.counts)
 	}
-	return append(rows, rest.row(x.restPath(), x.depth+1, true))
+	return append(all, rest)
 }
 
-func (c counts) row(path string, depth int, leaf bool) Stats {
-	return Stats{
-		Path: path, Depth: depth, Leaf: leaf,
-		Wants: plus(c.gets, c.rejected), Gets: c.gets, Rejected: c.rejected,
-		Own: plus(c.gets, -c.borrows), Borrows: c.borrows, Lends: c.lends,
+// rows writes out a class and those below it, which are all of the slice.
+func rows(out []Stats, all []snap, above string) []Stats {
+	s := all[0]
+	path := Template
+	if !s.rest {
+		path = escape(s.name, s.depth == 1)
 	}
+	switch s.depth {
+	case 0:
+		path = RootPath
+	case 1:
+	default:
+		path = above + "/" + path
+	}
+	out = append(out, Stats{
+		Path: path, Depth: s.depth, Leaf: s.leaf, Live: s.live,
+		Wants: plus(s.counts.gets, s.counts.rejected), Gets: s.counts.gets, Rejected: s.counts.rejected,
+		Own: plus(s.counts.gets, -s.counts.borrows), Borrows: s.counts.borrows, Lends: s.counts.lends,
+	})
+	var below [][]snap
+	for rest := all[1:]; len(rest) > 0; {
+		n := 1
+		for n < len(rest) && rest[n].depth > rest[0].depth {
+			n++
+		}
+		below = append(below, rest[:n])
+		rest = rest[n:]
+	}
+	slices.SortStableFunc(below, func(a, b []snap) int {
+		if a[0].dynamic && b[0].dynamic {
+			return strings.Compare(a[0].name, b[0].name)
+		}
+		return 0 // named ones stand before, the rest behind
+	})
+	for _, b := range below {
+		out = rows(out, b, path)
+	}
+	return out
 }

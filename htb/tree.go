@@ -29,7 +29,7 @@ func New(root Spec) (*Tree, error) {
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}
-	return &Tree{root: newClass(p, nil, ""), last: math.MinInt64, spec: root}, nil
+	return &Tree{root: newClass(p, nil, ""), last: math.MinInt64, spec: root.clone()}, nil
 }
 
 // fatal returns the mistakes that are not warnings, as an error.
@@ -45,7 +45,7 @@ func (m Mistakes) fatal() error {
 func (t *Tree) Spec() Spec {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.spec
+	return t.spec.clone()
 }
 
 // advance returns now, or the latest time seen if that is later.
@@ -61,10 +61,17 @@ func (t *Tree) advance(now Time) Time {
 func (t *Tree) Leaf(names ...string) (*Leaf, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	p := t.root.plan
+	if err := t.root.leads(names); err != nil {
+		return nil, err
+	}
+	return &Leaf{tree: t, names: slices.Clone(names)}, nil
+}
+
+// leads says why names do not lead from the root's plan to a leaf's.
+func (p *plan) leads(names []string) error {
 	for i, name := range names {
 		if err := checkName(name); err != nil {
-			return nil, fmt.Errorf("htb: %w", err)
+			return fmt.Errorf("htb: %w", err)
 		}
 		k := slices.IndexFunc(p.children, func(q *plan) bool { return q.spec.Name == name })
 		switch {
@@ -73,41 +80,42 @@ func (t *Tree) Leaf(names ...string) (*Leaf, error) {
 		case p.template != nil:
 			p = p.template
 		default:
-			return nil, fmt.Errorf("htb: class %q: %w", Path(names[:i+1]...), ErrUnknown)
+			return fmt.Errorf("htb: class %q: %w", Path(names[:i+1]...), ErrUnknown)
 		}
 	}
 	if p.inner() {
-		return nil, notLeaf(Path(names...))
+		return notLeaf(Path(names...))
 	}
-	return &Leaf{tree: t, names: slices.Clone(names)}, nil
+	return nil
 }
 
 func notLeaf(path string) error {
 	return fmt.Errorf("htb: class %q has children, name one of them: %w", path, ErrNotLeaf)
 }
 
-// find returns the leaf that names lead to. A name is looked up before it is
-// checked: one that is in the tree has been.
-func (t *Tree) find(now Time, names []string) (*class, error) {
-	x := t.root
-	for _, name := range names {
-		if c, ok := x.lookup(now, name); ok {
-			x = c
-			continue
-		}
-		if err := checkName(name); err != nil {
-			return nil, fmt.Errorf("htb: %w", err)
-		}
-		c, err := x.make(now, name)
-		if err != nil {
-			return nil, err
+// find returns the leaf that names lead to, making it if it is to be made; shared
+// says that it is one that names share, or below such a one. Only a name that is
+// not in the tree needs checking, and a negative cost makes nothing.
+func (t *Tree) find(now Time, names []string, cost int64) (x *class, shared bool, err error) {
+	if cost < 0 {
+		return nil, false, fmt.Errorf("htb: class %q: cost %d is negative: %w", Path(names...), cost, ErrCost)
+	}
+	x = t.root
+	for i, name := range names {
+		c, ok := x.lookup(now, name)
+		if !ok {
+			if err := t.root.leads(names); err != nil {
+				return nil, false, err
+			}
+			c = x.make(now, names[i])
+			shared = shared || c == x.in.dyn.overflow
 		}
 		x = c
 	}
 	if x.in != nil {
-		return nil, notLeaf(x.path())
+		return nil, false, notLeaf(x.path())
 	}
-	return x, nil
+	return x, shared, nil
 }
 
 // Allow decides on a request of cost units, at now, of the leaf that names lead
@@ -120,7 +128,7 @@ func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	x, err := t.find(now, names)
+	x, _, err := t.find(now, names, cost)
 	if err != nil {
 		return Decision{}, err
 	}
@@ -129,9 +137,9 @@ func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
 
 // take decides and books.
 func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
-	if cost > x.maxCost || cost < 0 {
-		x.countRefusal(max(cost, 0))
-		return Decision{}, x.affordable(cost)
+	if cost > x.maxCost {
+		x.countRefusal(cost)
+		return Decision{}, x.unaffordable(cost)
 	}
 	need := x.ticks.Cost(cost)
 	v := x.decide(now, need)
@@ -164,19 +172,21 @@ func (l *Leaf) Allow(now Time, cost int64) (Decision, error) {
 	l.tree.mu.Lock()
 	defer l.tree.mu.Unlock()
 	now = l.tree.advance(now)
-	x, err := l.live(now)
+	x, err := l.live(now, cost)
 	if err != nil {
 		return Decision{}, err
 	}
 	return l.tree.take(x, now, cost)
 }
 
-func (l *Leaf) live(now Time) (*class, error) {
-	if x := l.class; x != nil && !x.dropped && x.in == nil {
+func (l *Leaf) live(now Time, cost int64) (*class, error) {
+	if x := l.class; x != nil && cost >= 0 && !x.dropped && x.in == nil {
 		return x, nil
 	}
-	x, err := l.tree.find(now, l.names)
-	l.class = x
+	x, shared, err := l.tree.find(now, l.names, cost)
+	if l.class = x; shared { // until there is room for its own
+		l.class = nil
+	}
 	return x, err
 }
 
@@ -217,6 +227,8 @@ func (d Decision) RefusedBy() string {
 }
 
 func (d Decision) class() string {
+	d.tree.mu.Lock()
+	defer d.tree.mu.Unlock()
 	x := d.leaf
 	for range d.Up {
 		x = x.parent
@@ -225,13 +237,17 @@ func (d Decision) class() string {
 }
 
 // Remaining returns the most units that would pass in one request now: at the
-// time of the decision, or of the latest after it. Others may take them first.
+// time of the decision, or of the latest after it. Others may take them first. It is
+// 0 if the tree was replaced since, by one without the leaf.
 func (d Decision) Remaining() int64 {
 	if d.tree == nil {
 		return 0
 	}
 	d.tree.mu.Lock()
 	defer d.tree.mu.Unlock()
+	if d.leaf.dropped || d.leaf.in != nil {
+		return 0
+	}
 	return min(d.leaf.maxCost, d.leaf.ticks.Units(d.leaf.remaining(d.tree.advance(d.at))))
 }
 

@@ -67,6 +67,9 @@ func NewScale(rates ...Rate) (Scale, error) {
 // Cost returns units in ticks; negative units count as none.
 func (s Scale) Cost(units int64) Ticks { return product(uint64(max(units, 0)), s.ticks) }
 
+// Tick returns one tick, the least there is.
+func (s Scale) Tick() Ticks { return Ticks{lo: 1} }
+
 // Units returns how many whole units t holds, at most 2^63-1.
 func (s Scale) Units(t Ticks) int64 {
 	q, _ := t.quotient(s.ticks)
@@ -122,6 +125,15 @@ func (b Bucket) Charge(tat Ticks, now Time, cost Ticks) Ticks {
 		tat = i
 	}
 	return tat.Add(cost)
+}
+
+// AtMost returns the TAT of a bucket that owes no more than a full one and what
+// it brings in d: larger debts are forgiven.
+func (b Bucket) AtMost(tat Ticks, now Time, d time.Duration) Ticks {
+	if most := b.Instant(now).Add(b.size).Add(product(uint64(max(d, 0)), b.fill)); most.Less(tat) {
+		return most
+	}
+	return tat
 }
 
 // Refund puts cost back and returns the new TAT. What would lift the bucket

@@ -26,6 +26,10 @@ type File struct {
 	Root      htb.Spec // the tree, as written: defaults are not filled in
 	Settings  *Class   // what the file says of classes beside their Spec
 	Warnings  []*Error // what works, but hardly as meant; by line
+
+	// Paths are the paths of the classes of a .tc file, which there go by their id alone;
+	// nil for other files.
+	Paths map[string][]string
 }
 
 // Redis is the server that classes with store: redis or sync share.
@@ -72,7 +76,21 @@ func ParseFile(path string) (*File, error) {
 // Parse reads a tree file; name is what its mistakes call it. The error is
 // [Errors], everything that is wrong with the file. A File that is returned
 // without one holds a Root for which htb.Spec.Check finds nothing but warnings.
-func Parse(name string, data []byte) (*File, error) {
+//
+// A name that ends in .tc is that of a tc batch file, see [ParseTC].
+func Parse(name string, data []byte) (*File, error) { return parse(name, data, false) }
+
+// ParseShape is [Parse] for a tree that is to shape: its inner bursts need not cover.
+func ParseShape(name string, data []byte) (*File, error) { return parse(name, data, true) }
+
+func parse(name string, data []byte, shape bool) (*File, error) {
+	if strings.HasSuffix(name, ".tc") {
+		f, paths, err := ParseTC(name, data)
+		if f != nil {
+			f.Paths = paths
+		}
+		return f, err
+	}
 	r := &report{file: name}
 	n, ok := r.document(data)
 	if !ok {
@@ -92,7 +110,7 @@ func Parse(name string, data []byte) (*File, error) {
 	if g := m.get("global"); g != nil {
 		t := tree{report: r, unit: f.Unit, redis: m.has("redis")}
 		f.Root, f.Settings = t.class(g.node, nil, g.line)
-		t.check(f)
+		t.check(f, shape)
 		t.notes(f.Settings, nil)
 		if t.shared > 0 {
 			t.warnings.say(t.shared, t.sharedAt, "store and sync are read but not acted on in this version: every class is kept in memory, on each gateway alone")

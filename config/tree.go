@@ -40,6 +40,7 @@ func (t *tree) class(n *yaml.Node, path classPath, line int) (htb.Spec, *Class) 
 	t.own(m, &s)
 
 	c.Limit, c.MaxWait, c.Pool = m.count("limit"), m.interval("maxWait"), m.count("pool")
+	s.Limit, s.MaxWait = c.Limit, c.MaxWait
 	c.Sync = m.interval("sync")
 	if m.has("store") {
 		c.Store = m.choice("store")
@@ -190,8 +191,15 @@ func (t *tree) children(m *mapping, path classPath, s *htb.Spec, c *Class) {
 }
 
 // check asks htb and puts what it says on lines.
-func (t *tree) check(f *File) {
-	for _, m := range f.Root.Check() {
+func (t *tree) check(f *File, shape bool) {
+	mistakes := f.Root.Check
+	switch {
+	case f.Semantics == "kernel":
+		mistakes = func() htb.Mistakes { return f.Root.CheckShape(htb.Kernel) }
+	case shape:
+		mistakes = func() htb.Mistakes { return f.Root.CheckShape(htb.Strict) }
+	}
+	for _, m := range mistakes() {
 		line, told := f.Settings.place(m)
 		switch {
 		case told:

@@ -27,12 +27,13 @@ type class struct {
 	alsoTAT          []Ticks
 	counts           counts
 
-	claimTAT Ticks // the rate bucket as the parent's reserve counts it: without debt
-	fullAt   Time  // in parent's filling: no later than when that is full
-	filling  int   // 1 + index there; 0 while it is full
-	open     int   // holds not settled yet
-	dynamic  bool  // made from a template
-	dropped  bool  // no longer in the tree; handles look for a live one
+	claimTAT Ticks    // the rate bucket as the parent's reserve counts it: without debt
+	fullAt   Time     // in parent's filling: no later than when that is full
+	filling  int      // 1 + index there; 0 while it is full
+	open     int      // holds not settled yet
+	sh       *shaping // of a tree that shapes
+	dynamic  bool     // made from a template
+	dropped  bool     // no longer in the tree; handles look for a live one
 }
 
 // inner is what a class with children has besides: the children, and the
@@ -59,6 +60,9 @@ func newClass(p *plan, parent *class, name string) *class {
 	x := &class{plan: p, parent: parent, name: name}
 	if len(p.also) > 0 {
 		x.alsoTAT = make([]Ticks, len(p.also))
+	}
+	if p.use != toPolice {
+		x.sh = newShaping(x)
 	}
 	if p.inner() {
 		x.in = &inner{index: make(map[string]*class, len(p.children))}
@@ -91,7 +95,7 @@ func (x *class) reserved(now Time) Ticks {
 // parent keeps for it.
 func (x *class) chargeRate(now Time, cost Ticks) {
 	up := x.parent
-	if up == nil || x.dropped { // nothing is kept for a class that is gone
+	if up == nil || x.dropped || x.sh != nil { // nothing is kept for a class that is gone; a shaper keeps nothing
 		x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
 		return
 	}
@@ -117,7 +121,7 @@ func (x *class) chargeRate(now Time, cost Ticks) {
 func (x *class) refundRate(now Time, cost Ticks) {
 	x.rateTAT = x.rate.Refund(x.rateTAT, cost)
 	up := x.parent
-	if up == nil || x.dropped {
+	if up == nil || x.dropped || x.sh != nil {
 		return
 	}
 	if up.oversub {

@@ -18,7 +18,7 @@ import (
 //
 // It holds the tree's lock for a time that grows with the number of live classes.
 func (t *Tree) Replace(now Time, root Spec) error {
-	p, m := compile(root)
+	p, m := compile(root, toPolice)
 	if err := m.fatal(); err != nil {
 		return err
 	}

@@ -44,6 +44,10 @@ type Spec struct {
 	// Oversubscribed says that an inner class knowingly promises its children more
 	// than it has. A class above a template always does.
 	Oversubscribed bool
+	// Limit is how many requests of a leaf a shaper queues. 0 means 1000.
+	Limit int
+	// MaxWait is how long a shaper keeps a request of a leaf queued. 0 means 30 s.
+	MaxWait time.Duration
 	// Max is how many children a template may have alive at once; further names
 	// share one. 0 means 100000.
 	Max int
@@ -101,6 +105,12 @@ type Limit struct {
 	Burst int64 // at least 1
 }
 
+// Defaults of the shaper's bounds.
+const (
+	DefaultLimit   = 1000
+	DefaultMaxWait = 30 * time.Second
+)
+
 // DefaultMax is the number of live children a template may have unless it says otherwise.
 const DefaultMax = 100_000
 
@@ -147,7 +157,15 @@ func (m Mistakes) Error() string {
 // Check returns everything that is wrong with s as the root of a tree that
 // polices, warnings included, in tree order.
 func (s Spec) Check() Mistakes {
-	_, m := compile(s)
+	_, m := compile(s, toPolice)
+	return m
+}
+
+// CheckShape returns everything that is wrong with s as the root of a tree that
+// shapes in dialect d. Order gives its guarantees, so inner bursts need not cover
+// what children save up; in [Kernel], as in Linux, rates and ceils need not add up.
+func (s Spec) CheckShape(d Dialect) Mistakes {
+	_, m := compile(s, d.purpose())
 	return m
 }
 
@@ -159,7 +177,8 @@ func (s Spec) Check() Mistakes {
 // burst, ceil >= rate and cburst >= burst. The reserve rests on it.
 type plan struct {
 	spec  Spec // with defaults filled in; Children left out
-	depth int  // 0 for the root
+	use   purpose
+	depth int // 0 for the root
 
 	rate, ceil  algo.Bucket
 	also        []algo.Bucket
@@ -180,7 +199,13 @@ func (p *plan) inner() bool { return len(p.children) > 0 || p.template != nil }
 // Resolved returns s with every default that can be told in numbers filled in,
 // at every level. Mistakes are not reported here.
 func (s Spec) Resolved() Spec {
-	p, _ := compile(s)
+	p, _ := compile(s, toPolice)
+	return p.resolved()
+}
+
+// ResolvedShape is Resolved for a tree that shapes in dialect d.
+func (s Spec) ResolvedShape(d Dialect) Spec {
+	p, _ := compile(s, d.purpose())
 	return p.resolved()
 }
 
@@ -198,8 +223,8 @@ func (p *plan) resolved() Spec {
 
 // compile checks s and makes its plan; the plan is usable if no mistake but
 // warnings came with it.
-func compile(s Spec) (*plan, Mistakes) {
-	c := compiler{}
+func compile(s Spec, use purpose) (*plan, Mistakes) {
+	c := compiler{use: use}
 	p := c.plan(s, nil, nil)
 	if c.fatal() {
 		return p, c.mistakes
@@ -214,7 +239,17 @@ func compile(s Spec) (*plan, Mistakes) {
 	return p, c.mistakes
 }
 
+// purpose is what a tree is for, which decides what is a mistake.
+type purpose int
+
+const (
+	toPolice purpose = iota
+	toShape
+	toShapeAsKernel
+)
+
 type compiler struct {
+	use      purpose
 	rates    []algo.Rate
 	of       [][]string // the classes that have them
 	mistakes Mistakes
@@ -240,7 +275,7 @@ func (c *compiler) warn(path []string, key, format string, args ...any) {
 
 // plan checks one class, fills in its defaults and goes on to those below it.
 func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
-	p := &plan{depth: len(path)}
+	p := &plan{depth: len(path), use: c.use}
 	if len(path) >= MaxDepth {
 		c.say(path, "children", "is on level %d of at most %d: take a level out above it", len(path)+1, MaxDepth)
 		p.spec = s
@@ -293,10 +328,10 @@ func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 	}
 	if s.Rate.IsZero() {
 		c.say(path, "rate", "has no rate: write what it is guaranteed, such as rate: 100/s")
-	} else if ceil.Compare(s.Rate) < 0 {
+	} else if ceil.Compare(s.Rate) < 0 && c.use != toShapeAsKernel {
 		c.say(path, "ceil", "ceil %v is below its rate %v: write a ceil of at least %v, or leave it out", ceil, s.Rate, s.Rate)
 	}
-	if parent != nil && !parent.Ceil.IsZero() && ceil.Compare(parent.Ceil) > 0 {
+	if parent != nil && !parent.Ceil.IsZero() && ceil.Compare(parent.Ceil) > 0 && c.use != toShapeAsKernel {
 		c.say(path, "ceil", "ceil %v is above its parent's, %v: write at most %v here, or raise the parent's", ceil, parent.Ceil, parent.Ceil)
 	}
 	if template && s.Rate.Compare(parent.Rate) > 0 && !parent.Rate.IsZero() {
@@ -327,6 +362,9 @@ func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 	if inner && len(s.Also) > 0 {
 		c.say(path, "also", "also is for leaves: write it under each of the classes below")
 	}
+	if s.Limit < 0 || s.MaxWait < 0 {
+		c.say(path, "limit", "limit %d and maxWait %v are not negative: write how much may be queued, and how long", s.Limit, s.MaxWait)
+	}
 	if !inner && s.Oversubscribed {
 		c.say(path, "oversubscribed", "oversubscribed is for classes with children: take it out")
 	}
@@ -353,9 +391,7 @@ func (c *compiler) bursts(s *Spec, p *plan, path []string) {
 		if s.CBurst == 0 {
 			s.CBurst = s.Burst
 		}
-		if s.CBurst < s.Burst && s.CBurst > 0 {
-			c.say(path, "cburst", "cburst %d is below its burst %d: write at least %d, or leave it out", s.CBurst, s.Burst, s.Burst)
-		}
+		c.cburst(s, path)
 		p.largestLeaf = s.Burst
 		return
 	}
@@ -367,7 +403,7 @@ func (c *compiler) bursts(s *Spec, p *plan, path []string) {
 	headroom := max(1, s.Rate.Over(time.Second/10), p.largestLeaf)
 	if p.oversub {
 		bursts.SetInt64(s.Rate.Over(time.Second))
-	} else if rates.Cmp(s.Rate.Fraction()) > 0 {
+	} else if rates.Cmp(s.Rate.Fraction()) > 0 && c.use != toShapeAsKernel {
 		sum, _ := new(big.Rat).Mul(rates, big.NewRat(int64(time.Second), 1)).Float64()
 		c.say(path, "rate", "the rates of its children add up to %.6g/s, above its own %v: raise it to at least that, lower theirs, or write oversubscribed: true", sum, s.Rate)
 	}
@@ -383,7 +419,7 @@ func (c *compiler) bursts(s *Spec, p *plan, path []string) {
 		s.CBurst = s.Burst
 	}
 	switch {
-	case s.Burst < 0:
+	case s.Burst < 0 || c.use != toPolice:
 	case p.oversub && s.Burst < headroom:
 		c.say(path, "burst", "burst %d does not cover its headroom: write at least %d (the larger of 0.1 s of its rate and the largest burst of a leaf below), or leave it out", s.Burst, headroom)
 	case !p.oversub && bursts.Cmp(big.NewInt(s.Burst)) > 0:
@@ -392,13 +428,17 @@ func (c *compiler) bursts(s *Spec, p *plan, path []string) {
 		c.warn(path, "burst", "burst %d leaves %v above what its children may save up: while they are idle it lends no cost above that; %v would leave the usual headroom",
 			s.Burst, new(big.Int).Sub(big.NewInt(s.Burst), bursts), new(big.Int).Add(bursts, big.NewInt(headroom)))
 	}
-	if s.CBurst < s.Burst && s.CBurst > 0 {
-		c.say(path, "cburst", "cburst %d is below its burst %d: write at least %d, or leave it out", s.CBurst, s.Burst, s.Burst)
-	}
+	c.cburst(s, path)
 	if p.oversub {
 		bursts.SetInt64(max(0, s.Burst-headroom))
 	}
 	p.promisedUnits = bursts.Int64()
+}
+
+func (c *compiler) cburst(s *Spec, path []string) {
+	if s.CBurst < s.Burst && s.CBurst > 0 && c.use != toShapeAsKernel {
+		c.say(path, "cburst", "cburst %d is below its burst %d: write at least %d, or leave it out", s.CBurst, s.Burst, s.Burst)
+	}
 }
 
 // scale makes the buckets of p and of all below it. A cost above most cannot

@@ -25,7 +25,7 @@ type Tree struct {
 // New returns a tree of which root is the root, every bucket full. A Spec with
 // mistakes gives the error [Mistakes], all of them at once.
 func New(root Spec) (*Tree, error) {
-	p, m := compile(root)
+	p, m := compile(root, toPolice)
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}

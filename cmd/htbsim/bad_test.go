@@ -78,7 +78,7 @@ var brokenInputs = []broken{
 	brokenTree("tree-empty", ""),
 	brokenTree("tree-is-a-load", goodLoad),
 	{"tree-check", "check --tree tree.yaml", map[string]string{"tree.yaml": strings.Replace(goodTree, "ceil: 100/s", "ceiling: 100/s", 1)}, exitInput},
-	{"tree-kernel", "run --tree tree.yaml OUT", map[string]string{"tree.yaml": "semantics: kernel\n" + plainTree}, exitInput},
+	{"tree-kernel", "run --tree tree.yaml --mode police OUT", map[string]string{"tree.yaml": "semantics: kernel\n" + plainTree}, exitInput},
 	wrongFile("tree-missing", "run --tree nosuch.yaml OUT"),
 	wrongFile("tree-missing-check", "check --tree nosuch.yaml"),
 	wrongFile("tree-folder", "run --tree . OUT"),
@@ -109,7 +109,7 @@ var brokenInputs = []broken{
 
 	wrongUse("flags-load-and-trace", "run --tree tree.yaml --load load.yaml --trace trace.csv OUT"),
 	wrongUse("flags-mode", "run --tree tree.yaml --load load.yaml --mode polite OUT"),
-	wrongUse("flags-mode-shape", "run --tree tree.yaml --load load.yaml --mode shape OUT"),
+	wrongUse("flags-mode-shape", "run --tree tree.yaml --trace access.log --mode shape OUT"),
 	wrongUse("flags-plot-ending", "run --tree tree.yaml --load load.yaml --plot out.jpg"),
 	wrongUse("flags-unknown", "run --tree tree.yaml --loud load.yaml"),
 	wrongUse("flags-one-dash", "run -tree tree.yaml"),

@@ -16,7 +16,7 @@ func newCheck() *cobra.Command {
 		Short: "Print a tree with its defaults filled in, or every mistake in it",
 		Args:  noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			f, err := readTree(path)
+			f, err := readTree(path, false)
 			if err != nil {
 				return err
 			}

@@ -20,8 +20,8 @@ func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                "check completion help run",
 		"ch":              "check",
-		"run --mode ":     "police",
-		"--mode ":         "police",
+		"run --mode ":     "police shape",
+		"--mode ":         "police shape",
 		"run --class ":    "client user prefix",
 		"run --cost ":     "1 bytes",
 		"run --plot ":     "svg png html",

@@ -18,15 +18,22 @@ const defaultTree = "config/tree.yaml"
 
 // readTree reads the tree file at path. Without one it is the default, from this
 // folder or built in.
-func readTree(path string) (*config.File, error) {
-	if path != "" {
-		return input(config.ParseFile(path))
+func readTree(path string, shape bool) (*config.File, error) {
+	parse, name := config.Parse, path
+	if shape {
+		parse = config.ParseShape
 	}
-	f, err := config.ParseFile(defaultTree)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = config.Parse("(built-in) "+defaultTree, config.ExampleTree)
+	if name == "" {
+		name = defaultTree
 	}
-	return input(f, err)
+	data, err := os.ReadFile(name)
+	if path == "" && errors.Is(err, fs.ErrNotExist) {
+		return input(parse("(built-in) "+name, config.ExampleTree))
+	}
+	if err != nil {
+		return input[*config.File](nil, err)
+	}
+	return input(parse(name, data))
 }
 
 // readLoad reads the load file at path; without one, load.yaml beside the tree.

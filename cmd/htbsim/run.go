@@ -52,7 +52,7 @@ the tree does not name goes below the tree's template, or where --map says.`,
 	fl.StringVar(&f.tree, "tree", "", "the tree `file`; config/tree.yaml if not given")
 	fl.StringVar(&f.load, "load", "", "the load `file`; load.yaml beside the tree if not given")
 	fl.StringVar(&f.trace, "trace", "", "the trace `file`, instead of a load")
-	fl.StringVar(&f.mode, "mode", "police", "`police`: allow or reject")
+	fl.StringVar(&f.mode, "mode", "", "`police|shape`: allow or reject, or queue and delay (default police; shape for a tree of the kernel's kind)")
 	fl.DurationVar(&f.step, "step", 0, "`length` of an entry of the series (default 1s; for a trace, so that there are at most 1000)")
 	fl.Uint64Var(&f.seed, "seed", 1, "`number` that picks the random arrivals")
 	fl.IntVar(&f.top, "top", 20, "`number` of children of a template with a row of their own")
@@ -67,7 +67,7 @@ the tree does not name goes below the tree's template, or where --map says.`,
 	completeFiles(cmd, "tree", "yaml", "yml")
 	completeFiles(cmd, "load", "yaml", "yml")
 	completeFiles(cmd, "plot", "svg", "png", "html")
-	completeWords(cmd, "mode", "police")
+	completeWords(cmd, "mode", "police", "shape")
 	completeWords(cmd, "class", "client", "user", "prefix")
 	completeWords(cmd, "cost", "1", "bytes")
 	return cmd
@@ -85,11 +85,14 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err := f.check(cmd); err != nil {
 		return err
 	}
-	tree, err := readTree(f.tree)
+	tree, err := readTree(f.tree, f.mode == "shape")
 	if err != nil {
 		return err
 	}
-	if tree.Semantics == "kernel" {
+	if tree.Semantics == "kernel" && f.mode == "" {
+		f.mode = "shape"
+	}
+	if tree.Semantics == "kernel" && f.mode == "police" {
 		return inputError{fmt.Errorf("%s: semantics kernel is for the shaper: police needs semantics: strict", tree.Name)}
 	}
 	if !f.quiet {
@@ -134,10 +137,10 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	switch {
 	case f.load != "" && f.trace != "":
 		return errors.New("htbsim: --load and --trace are two kinds of traffic: give one of them")
-	case f.mode == "shape":
-		return errors.New("htbsim: --mode shape is not in this version, which polices: leave --mode out")
-	case f.mode != "police":
-		return fmt.Errorf("htbsim: --mode %q: write police", f.mode)
+	case f.mode != "" && f.mode != "police" && f.mode != "shape":
+		return fmt.Errorf("htbsim: --mode %q: write police or shape", f.mode)
+	case f.mode == "shape" && f.trace != "":
+		return errors.New("htbsim: --mode shape runs loads, not traces, in this version: give --load FILE")
 	case changed("step") && f.step <= 0:
 		return fmt.Errorf("htbsim: --step %v: write a positive duration, such as 1s", f.step)
 	case f.top < 0 || f.top > 10_000:
@@ -221,7 +224,11 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 		if err := steps(load.Duration, o.Step); err != nil {
 			return nil, err
 		}
-		run, err := sim.Load(ctx, tree, load, o)
+		simulate := sim.Load
+		if f.mode == "shape" {
+			simulate = sim.Shape
+		}
+		run, err := simulate(ctx, tree, load, o)
 		return run, wrong(err)
 	}
 	by, _ := trace.ParseBy(f.class) // checked above

@@ -33,6 +33,30 @@ type column struct {
 	spare int
 }
 
+// columnsOf returns the columns for a mode: one that polices rejects, one that shapes
+// drops, expires and delays.
+func columnsOf(mode string) (out []column) {
+	for _, c := range columns {
+		switch {
+		case c.name != "rejected":
+			out = append(out, c)
+		case mode == "shape":
+			out = append(out, shaped...)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+var shaped = []column{
+	{"dropped", func(r *result.Row, _ float64) string { return group(r.Dropped) }, 5},
+	{"expired", func(r *result.Row, _ float64) string { return group(r.Expired) }, 5},
+	{"queued", func(r *result.Row, _ float64) string { return group(r.Queued) }, 5},
+	{"p50 ms", func(r *result.Row, _ float64) string { return amount(r.Delay.P50) }, 0},
+	{"p99 ms", func(r *result.Row, _ float64) string { return amount(r.Delay.P99) }, 0},
+}
+
 var columns = []column{
 	{"class", func(r *result.Row, _ float64) string { return indent(r.Path, r.Depth) }, 0},
 	{"rate/s", func(r *result.Row, _ float64) string { return amount(r.Rate) }, 4},
@@ -74,7 +98,7 @@ func Table(w io.Writer, run *result.Run, look Look) error {
 				switch r := run.Rows[at.Number-1]; {
 				case r.Depth == 0:
 					return text.Colors{text.Bold}
-				case r.Rejected > 0:
+				case r.Rejected+r.Dropped+r.Expired > 0:
 					return text.Colors{text.FgYellow}
 				}
 			}
@@ -87,8 +111,12 @@ func Table(w io.Writer, run *result.Run, look Look) error {
 	}
 	if len(run.Rows) > 0 {
 		root := run.Rows[0]
-		fmt.Fprintf(&b, "total: %s of %s %s wanted were let through (%s), %s rejected; the ideal allocation gives %s\n",
-			group(root.Gets), group(root.Wants), run.Unit, percent(float64(root.Gets), float64(root.Wants)), group(root.Rejected), group(int64(math.Round(root.Fair))))
+		rest := group(root.Rejected) + " rejected"
+		if run.Mode == "shape" {
+			rest = fmt.Sprintf("%s dropped, %s expired, %s still queued", group(root.Dropped), group(root.Expired), group(root.Queued))
+		}
+		fmt.Fprintf(&b, "total: %s of %s %s wanted were let through (%s), %s; the ideal allocation gives %s\n",
+			group(root.Gets), group(root.Wants), run.Unit, percent(float64(root.Gets), float64(root.Wants)), rest, group(int64(math.Round(root.Fair))))
 	}
 	Notes(&b, run)
 	_, err := w.Write(b.Bytes())
@@ -104,6 +132,7 @@ func Notes(w io.Writer, run *result.Run) {
 
 // fitting returns the columns that have room, and the names of those left out.
 func fitting(run *result.Run, width int) (shown []column, left []string) {
+	columns := columnsOf(run.Mode)
 	total, widths := 0, make([]int, len(columns))
 	for i, c := range columns {
 		widths[i] = text.StringWidth(c.name)

@@ -110,6 +110,14 @@ func (f *flow) gap() time.Duration {
 	return time.Duration(min(f.random.ExpFloat64()*mean*1e9, math.MaxInt64/4))
 }
 
+// service draws how long the downstream works on a request.
+func (f *flow) service() time.Duration {
+	if f.Service.Exponential {
+		return time.Duration(min(f.random.ExpFloat64()*float64(f.Service.Mean), math.MaxInt64/4))
+	}
+	return f.Service.Mean
+}
+
 // over says whether there is no further request.
 func (f *flow) over() bool {
 	return f.at >= f.To || f.Arrivals == config.Burst && f.n >= f.Count

@@ -16,6 +16,8 @@ type ideal struct {
 	upTo       int
 
 	want    float64 // offered in this step
+	waits   int64   // of a leaf that queues: queued now
+	carried float64 // queued when the step began
 	asked   []*node // children of the template something was offered to in this step
 	askedAt int     // 1 + the step in which n is in the parent's asked
 	kept    int     // children that the last prune left
@@ -50,7 +52,7 @@ func (n *node) catchUp(step int, length float64) {
 
 // full says whether n equals a class never asked for.
 func (n *node) full() bool {
-	full := n.rate == float64(n.spec.Burst) && n.ceil == float64(n.spec.CBurst) && n.reserve.tokens == n.reserve.size
+	full := n.waits == 0 && n.rate == float64(n.spec.Burst) && n.ceil == float64(n.spec.CBurst) && n.reserve.tokens == n.reserve.size
 	for i, l := range n.spec.Also {
 		full = full && n.also[i] == float64(l.Burst)
 	}
@@ -73,17 +75,29 @@ type division struct {
 	step    int
 	length  float64 // of a full step, in seconds
 	seconds float64 // of this one
+	queued  bool    // nothing is rejected: what is left is wanted in the next step, too
+	kernel  bool
 	classes []*node
 	fluid   []*fair.Node
+	left    []*node // with something queued at the end
 }
 
 // divide works out what everybody should have got in a step, and begins the next.
 func (d *division) divide(root *node) {
 	d.classes, d.fluid = d.classes[:0], d.fluid[:0]
-	fair.Strict(d.demand(root), fair.Options{Reserve: true})
+	top := d.demand(root)
+	if d.kernel {
+		fair.Kernel(top)
+	} else {
+		fair.Strict(top, fair.Options{Reserve: !d.queued})
+	}
 	for i, n := range d.classes {
 		d.settle(n, d.fluid[i])
 	}
+	for _, n := range d.left { // asks in the next step, too
+		n.offer(d.step+1, 0)
+	}
+	d.left = d.left[:0]
 	root.prune(d.step+1, d.length)
 }
 
@@ -98,7 +112,7 @@ func (d *division) demand(n *node) *fair.Node {
 		Oversubscribed: n.spec.Oversubscribed,
 		Prio:           n.spec.Prio,
 		Quantum:        n.spec.Weight(),
-		Want:           n.want,
+		Want:           n.want + n.carried,
 	}
 	for i, l := range n.spec.Also {
 		n.also[i] += d.seconds * l.Rate.PerSecond()
@@ -133,6 +147,9 @@ func (d *division) settle(n *node, f *fair.Node) {
 	}
 	n.upTo = d.step + 1
 	n.want, n.asked = 0, n.asked[:0]
+	if n.carried = float64(n.waits); n.carried > 0 && n.parent != nil {
+		d.left = append(d.left, n)
+	}
 	if f.Gets > 0 && !n.sharing() {
 		n.row.fair += f.Gets
 		n.row.at(d.step).fair += f.Gets

@@ -5,6 +5,7 @@ import (
 	"container/heap"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sluice/sluice/htb"
 	"github.com/go-sluice/sluice/internal/result"
@@ -39,6 +40,8 @@ type node struct {
 // row is what is measured of one class, or of the rest.
 type row struct {
 	wants, gets, rejected, borrows, lends int64
+	dropped, expired, queued              int64
+	delays                                histogram
 	fair                                  float64
 	first                                 int // the step that series begin with
 	series                                []point
@@ -65,6 +68,10 @@ func (r *row) merge(o *row) {
 	r.wants += o.wants
 	r.gets += o.gets
 	r.rejected += o.rejected
+	r.dropped += o.dropped
+	r.expired += o.expired
+	r.queued += o.queued
+	r.delays.merge(&o.delays)
 	r.borrows += o.borrows
 	r.lends += o.lends
 	r.fair += o.fair
@@ -258,6 +265,56 @@ func (n *node) count(step int, cost int64, allowed bool, up int) {
 	}
 }
 
+// each calls do for every row on the path of a leaf, once, with how many levels above
+// the leaf its class is.
+func (n *node) each(do func(j int, r *row)) {
+	for j := 0; n != nil; j, n = j+1, n.parent {
+		if !n.sharing() {
+			do(j, n.row)
+		}
+	}
+}
+
+// arrive books a request that is queued, or about to be; leave one that no longer is.
+func (n *node) arrive(step int, cost int64) {
+	n.waits += cost
+	for x := n; x != nil; x = x.parent {
+		x.score += cost
+		if x.place > 0 {
+			heap.Fix(&x.parent.ranked, x.place-1)
+		}
+	}
+	n.each(func(_ int, r *row) {
+		r.wants += cost
+		r.queued += cost
+		r.at(step).wants += cost
+	})
+}
+
+func (n *node) leave(step int, cost int64, why func(*row)) {
+	n.waits -= cost
+	n.each(func(_ int, r *row) {
+		r.queued -= cost
+		if why != nil {
+			why(r)
+		}
+	})
+}
+
+// pass books a released request.
+func (n *node) pass(step int, cost int64, up int, delay time.Duration) {
+	n.each(func(j int, r *row) {
+		r.gets += cost
+		r.at(step).gets += cost
+		r.delays.add(delay)
+		if j < up {
+			r.borrows += cost
+		} else if j == up && j > 0 {
+			r.lends += cost
+		}
+	})
+}
+
 // rows writes out the result, each class before those below it, the top children
 // of a template by what they wanted.
 func (n *node) rows(out []result.Row, names []string, steps, top int) []result.Row {
@@ -290,8 +347,9 @@ func (r *row) result(s *htb.Spec, path string, depth int, leaf bool, steps int) 
 	out := result.Row{
 		Path: path, Depth: depth, Leaf: leaf,
 		Rate: s.Rate.PerSecond(), Ceil: s.Ceil.PerSecond(), Prio: s.Prio,
-		Wants: r.wants, Gets: r.gets, Rejected: r.rejected,
-		Own: r.gets - r.borrows, Borrows: r.borrows, Lends: r.lends, Fair: r.fair,
+		Wants: r.wants, Gets: r.gets, Rejected: r.rejected, Dropped: r.dropped, Expired: r.expired, Queued: r.queued,
+		Delay: r.delays.delay(),
+		Own:   r.gets - r.borrows, Borrows: r.borrows, Lends: r.lends, Fair: r.fair,
 		Series: result.Series{Wants: make([]int64, steps), Gets: make([]int64, steps), Fair: make([]float64, steps)},
 	}
 	for i, p := range r.series {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -198,10 +199,12 @@ func (r *run) goOn(ctx context.Context, done float64) bool {
 }
 
 // check finds the flows whose class is no leaf of the tree.
-func (r *run) check(l *config.LoadFile) error {
+func (r *run) check(l *config.LoadFile) error { return r.checkFlows(l, r.known) }
+
+func (r *run) checkFlows(l *config.LoadFile, known func(names []string) error) error {
 	var errs config.Errors
 	for i, f := range l.Flows {
-		if err := r.known(f.Class); err != nil {
+		if err := known(f.Class); err != nil {
 			where := htb.Mistake{Path: f.Class}.Where()
 			errs = append(errs, &config.Error{File: l.Name, Line: f.Line, Path: fmt.Sprintf("flow %d %q", i+1, where),
 				Msg: strings.TrimPrefix(err.Error(), "htb: ") + ": name a leaf of the tree"})
@@ -224,16 +227,22 @@ func (r *run) known(names []string) error {
 	return err
 }
 
+// find returns the node of a leaf.
+func (r *run) find(names []string) *node {
+	n := r.root
+	for _, name := range names {
+		n = n.child(name, watched(r.opts.Top))
+	}
+	return n
+}
+
 // ask lets the tree decide, and books the answer.
 func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) {
 	d, err := r.tree.Allow(r.now, cost, names...)
 	if err != nil && !errors.Is(err, htb.ErrCost) {
 		return d, err
 	}
-	n := r.root
-	for _, name := range names {
-		n = n.child(name, watched(r.opts.Top))
-	}
+	n := r.find(names)
 	n.count(r.step, cost, d.Allowed, d.Up)
 	r.booked = true
 	switch {
@@ -272,10 +281,7 @@ func (r *run) close(end htb.Time, backlogged []*flow) {
 		if from >= to {
 			continue
 		}
-		n := r.root
-		for _, name := range x.names {
-			n = n.child(name, watched(r.opts.Top))
-		}
+		n := r.find(x.names)
 		if from == begin && to == end {
 			n.offer(r.step, everything)
 		} else { // all it could have in that time, and have saved
@@ -299,6 +305,11 @@ func (r *run) finish(ctx context.Context, backlogged []*flow) (*result.Run, erro
 		Seconds: time.Duration(r.now).Seconds(), Step: r.opts.Step.Seconds(),
 		Rows:  r.root.rows(nil, nil, r.step, r.opts.Top),
 		Notes: r.notes,
+	}
+	for id, path := range r.file.Paths { // each renames a row of its own
+		if i := slices.IndexFunc(out.Rows, func(row result.Row) bool { return row.Depth > 0 && row.Path == htb.Path(path...) }); i >= 0 {
+			out.Rows[i].Path = id
+		}
 	}
 	for _, x := range r.order {
 		out.Notes = append(out.Notes, x.String())

@@ -1,0 +1,258 @@
+package htb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/go-sluice/sluice/queue"
+)
+
+// Dialect is how a tree that shapes shares excess.
+type Dialect int
+
+const (
+	// Strict: a ceil is a hard cap for everything below it, and excess is shared level
+	// by level among the children of each class, by prio, then by quantum.
+	Strict Dialect = iota
+	// Kernel: as Linux sch_htb. A leaf within its rate sends whatever its ancestors'
+	// state; excess is shared among leaves, by their prio and quantum; a class may go
+	// into debt by an item.
+	Kernel
+)
+
+func (d Dialect) purpose() purpose {
+	if d == Kernel {
+		return toShapeAsKernel
+	}
+	return toShape
+}
+
+// ErrFull is wrapped when a leaf's queue has no room.
+var ErrFull = errors.New("queue is full")
+
+// Scheduler is a tree that shapes: requests wait in a queue per leaf and are released
+// in fair order. A leaf within its guarantee goes before all that borrow, excess goes
+// by prio, and in proportion to quantum. It is pure: it knows no clock but its
+// arguments, and starts nothing. It is not safe for concurrent use; [Shaper] is.
+type Scheduler struct {
+	tree    Tree // for finding classes; its lock is not used
+	dialect Dialect
+	waiting *queue.Waiting[*class] // classes that wait for tokens
+	rows    rows8                  // Kernel: the classes with tokens, by level and prio
+	queued  int
+	ids     int
+}
+
+// NewScheduler returns a scheduler without requests, every bucket full. A Spec with
+// mistakes gives the error [Mistakes], all of them at once.
+func NewScheduler(root Spec, d Dialect) (*Scheduler, error) {
+	p, m := compile(root, d.purpose())
+	if err := m.fatal(); err != nil {
+		return nil, err
+	}
+	s := &Scheduler{dialect: d, waiting: queue.NewWaiting[*class]()}
+	s.tree = Tree{root: &class{sh: &shaping{sched: s}}, last: math.MinInt64, spec: root.clone()}
+	s.tree.root = newClass(p, s.tree.root, "")
+	s.tree.root.parent = nil
+	return s, nil
+}
+
+// Item is a request in a Scheduler. The caller makes it, sets Cost and Value, and may
+// use it again once it is released or cancelled.
+type Item struct {
+	Cost  int64 // at least 1
+	Value any
+
+	link   queue.Item[*Item]
+	leaf   *class
+	queued Time
+	lender int
+}
+
+// Queued returns since when it has been queued, Leaf the path of its leaf.
+func (i *Item) Queued() Time { return i.queued }
+
+// Leaf returns the path of the leaf it was queued in last, "" before that.
+func (i *Item) Leaf() string {
+	if i.leaf == nil {
+		return ""
+	}
+	return i.leaf.path()
+}
+
+// Borrowed returns how many levels above the leaf the class is that lent to a
+// released item; 0 when the leaf paid itself.
+func (i *Item) Borrowed() int { return i.lender }
+
+// shaping is what a class of a tree that shapes has besides.
+type shaping struct {
+	sched *Scheduler
+	id    int // in the order in which classes were made: breaks ties
+	level int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
+	fifo  queue.FIFO[*Item]
+	wake  Time // when it is looked at again
+	waits bool
+
+	strictState
+	kernelState
+}
+
+func newShaping(x *class) *shaping {
+	up := x.parent.sh
+	s := &shaping{sched: up.sched, id: up.sched.ids}
+	s.sched.ids++
+	if x.inner() {
+		s.level = MaxDepth - 1 - x.depth
+	} else {
+		s.fifo.MaxItems = x.spec.Limit
+		if s.fifo.MaxItems == 0 {
+			s.fifo.MaxItems = DefaultLimit
+		}
+	}
+	return s
+}
+
+// busy says that the class is not as if new, though its buckets may be full.
+func (s *shaping) busy() bool { return s.fifo.Len() > 0 || s.waits }
+
+// sleep has x looked at again at a time; a time in the past means not at all.
+func (s *Scheduler) sleep(x *class, now, at Time) {
+	sh := x.sh
+	if sh.waits && sh.wake == at {
+		return
+	}
+	if sh.waits {
+		s.waiting.Remove(sh.wake, sh.id)
+	}
+	if sh.waits = at > now; sh.waits {
+		sh.wake = at
+		s.waiting.Add(at, sh.id, x)
+	}
+}
+
+// Leads says why names do not lead to a leaf.
+func (s *Scheduler) Leads(names []string) error { return s.tree.root.leads(names) }
+
+// Len returns how many requests are queued.
+func (s *Scheduler) Len() int { return s.queued }
+
+// Enqueue puts an item at the end of the queue of the leaf that names lead to. It
+// takes no tokens. The errors are those of [Tree.Allow] for the names, and [ErrFull].
+func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
+	now = s.tree.advance(now)
+	if i.Cost < 1 {
+		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", Path(names...), i.Cost, ErrCost)
+	}
+	x, _, err := s.tree.find(now, names, i.Cost)
+	if err != nil {
+		return err
+	}
+	i.link.Value, i.link.Cost = i, i.Cost
+	if !x.sh.fifo.Push(&i.link) {
+		return fmt.Errorf("htb: class %q: %d requests are queued: %w", x.path(), x.sh.fifo.Len(), ErrFull)
+	}
+	i.leaf, i.queued = x, now
+	s.queued++
+	if x.sh.fifo.Len() == 1 {
+		s.activate(now, x)
+	}
+	return nil
+}
+
+// Cancel takes an item out of its queue and reports whether it was in one. It has
+// taken no tokens, so nothing is given back.
+func (s *Scheduler) Cancel(i *Item) bool {
+	if i.leaf == nil || !i.leaf.sh.fifo.Remove(&i.link) {
+		return false
+	}
+	s.queued--
+	if i.leaf.sh.fifo.Len() == 0 {
+		s.deactivate(i.leaf)
+	}
+	return true
+}
+
+// Dequeue releases the item whose turn it is at now and charges for it. Without one,
+// ok is false and next the earliest time at which there may be one, the end of time
+// when nothing is queued.
+func (s *Scheduler) Dequeue(now Time) (item *Item, next Time, ok bool) {
+	now = s.tree.advance(now)
+	s.wakeUp(now)
+	if s.queued > 0 {
+		if s.dialect == Kernel {
+			item = s.dequeueKernel(now)
+		} else {
+			item = s.dequeueStrict(now)
+		}
+	}
+	if item != nil {
+		return item, now, true
+	}
+	if at, _, _, waits := s.waiting.First(); waits && s.queued > 0 {
+		return nil, at, false
+	}
+	return nil, math.MaxInt64, false
+}
+
+// pop takes the head of a leaf's queue.
+func (s *Scheduler) pop(x *class) *Item {
+	s.queued--
+	return x.sh.fifo.Pop().Value
+}
+
+// wakeUp looks at the classes whose time has come.
+func (s *Scheduler) wakeUp(now Time) {
+	for {
+		at, id, x, ok := s.waiting.First()
+		if !ok || at > now {
+			return
+		}
+		s.waiting.Remove(at, id)
+		x.sh.waits = false
+		if s.dialect == Kernel {
+			s.remode(now, x)
+		} else {
+			s.reconsider(now, x)
+		}
+	}
+}
+
+func (s *Scheduler) activate(now Time, x *class) {
+	if s.dialect == Kernel {
+		s.activateKernel(x)
+	} else {
+		s.reconsider(now, x)
+	}
+}
+
+func (s *Scheduler) deactivate(x *class) {
+	if s.dialect == Kernel {
+		s.deactivateKernel(x)
+	} else {
+		s.refresh(x)
+	}
+}
+
+// Settle corrects the charge for a released item to what it cost, on exactly the
+// classes that paid; see [Hold.Settle].
+func (s *Scheduler) Settle(now Time, i *Item, cost int64) error {
+	if cost < 0 {
+		return fmt.Errorf("htb: settling to %d: a cost is not negative: %w", cost, ErrCost)
+	}
+	now = s.tree.advance(now)
+	if cost < i.Cost {
+		i.leaf.refund(now, i.lender, i.Cost-cost)
+	} else {
+		i.leaf.charge(now, i.lender, cost-i.Cost)
+	}
+	i.Cost = cost
+	for x := i.leaf; x != nil; x = x.parent {
+		if s.dialect == Kernel {
+			s.remode(now, x)
+		} else {
+			s.reconsider(now, x)
+		}
+	}
+	return nil
+}

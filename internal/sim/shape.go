@@ -1,0 +1,250 @@
+package sim
+
+import (
+	"container/heap"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/go-sluice/sluice/config"
+	"github.com/go-sluice/sluice/htb"
+	"github.com/go-sluice/sluice/internal/result"
+	"github.com/go-sluice/sluice/queue"
+)
+
+// backlog is how many requests a backlogged flow keeps queued, as in the recordings
+// from the Linux kernel: enough for its queue never to run empty.
+const backlog = 17
+
+// shaper drives a scheduler on virtual time.
+type shaper struct {
+	*run
+	sched *htb.Scheduler
+	flows flowHeap
+
+	expiry *queue.Waiting[*request] // what is queued, by when it has waited too long
+	served *queue.Waiting[*request] // what is released and not done
+	busy   int
+	pool   int
+	seq    int
+	next   htb.Time // the scheduler has nothing before
+}
+
+// request is an item in the scheduler, or at the downstream after it.
+type request struct {
+	item  htb.Item
+	flow  *flow
+	node  *node
+	class *htb.Spec
+	seq   int
+	due   htb.Time // of expiry, or of being done
+}
+
+// Shape runs the tree of f, which queues instead of rejecting, under a load. When ctx
+// ends it returns what was measured until then, with the error of ctx.
+func Shape(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*result.Run, error) {
+	d := htb.Strict
+	if f.Semantics == "kernel" {
+		d = htb.Kernel
+	}
+	sched, err := htb.NewScheduler(f.Root, d)
+	if err != nil {
+		return nil, err
+	}
+	spec := f.Root.ResolvedShape(d)
+	s := &shaper{
+		run: &run{
+			file: f, root: newNode(&spec, nil, ""), opts: o,
+			division:   division{length: o.Step.Seconds(), queued: true, kernel: d == htb.Kernel},
+			impossible: map[*htb.Spec]*impossible{},
+		},
+		sched: sched, pool: f.Settings.Pool,
+		expiry: queue.NewWaiting[*request](), served: queue.NewWaiting[*request](),
+	}
+	return s.load(ctx, l)
+}
+
+func (s *shaper) load(ctx context.Context, l *config.LoadFile) (*result.Run, error) {
+	l = byID(s.file, l)
+	if err := s.check(l); err != nil {
+		return nil, err
+	}
+	s.ends(l.Duration)
+	var backlogged []*flow
+	for _, x := range flowsOf(l, s.opts.Seed) {
+		if x.over() {
+			continue
+		}
+		s.flows = append(s.flows, x)
+		if x.Arrivals == config.Backlogged {
+			backlogged = append(backlogged, x)
+		}
+	}
+	heap.Init(&s.flows)
+	end := htb.Time(l.Duration)
+	for n := 0; ; n++ {
+		at := s.nextEvent()
+		if at >= end {
+			break
+		}
+		if n%4096 == 0 && !s.goOn(ctx, float64(at)/float64(end)) {
+			break
+		}
+		s.advance(at, backlogged)
+		if err := s.events(at); err != nil {
+			return nil, err
+		}
+	}
+	if ctx.Err() == nil {
+		s.advance(end, backlogged)
+	}
+	run, err := s.finish(ctx, backlogged)
+	run.Mode = "shape"
+	return run, err
+}
+
+// byID returns the load with the paths of classes that go by their id.
+func byID(f *config.File, l *config.LoadFile) *config.LoadFile {
+	if f.Paths == nil {
+		return l
+	}
+	m := *l
+	m.Flows = slices.Clone(l.Flows)
+	for i := range m.Flows {
+		if path, ok := f.Paths[htb.Path(m.Flows[i].Class...)]; ok {
+			m.Flows[i].Class = path
+		}
+	}
+	return &m
+}
+
+// check finds the flows whose class is no leaf of the tree.
+func (s *shaper) check(l *config.LoadFile) error {
+	return s.checkFlows(l, s.sched.Leads)
+}
+
+// nextEvent returns when something happens next.
+func (s *shaper) nextEvent() htb.Time {
+	at := htb.Time(math.MaxInt64)
+	if len(s.flows) > 0 {
+		at = htb.Time(s.flows[0].at)
+	}
+	if t, _, _, ok := s.expiry.First(); ok {
+		at = min(at, t)
+	}
+	if t, _, _, ok := s.served.First(); ok {
+		at = min(at, t)
+	}
+	if s.pool == 0 || s.busy < s.pool {
+		at = min(at, s.next)
+	}
+	return at
+}
+
+// events does all that is due: what is done makes room, what waited too long goes,
+// what arrives is queued, and what has its turn is released.
+func (s *shaper) events(now htb.Time) error {
+	for {
+		at, seq, _, ok := s.served.First()
+		if !ok || at > now {
+			break
+		}
+		s.served.Remove(at, seq)
+		s.busy--
+		s.next = now
+	}
+	for {
+		at, seq, q, ok := s.expiry.First()
+		if !ok || at > now {
+			break
+		}
+		s.expiry.Remove(at, seq)
+		s.sched.Cancel(&q.item)
+		q.node.leave(s.step, q.item.Cost, func(r *row) { r.expired += q.item.Cost })
+		s.refill(now, q.flow)
+	}
+	for len(s.flows) > 0 && htb.Time(s.flows[0].at) <= now {
+		x := s.flows[0]
+		if x.Arrivals == config.Backlogged { // from now on each that leaves is followed by another
+			heap.Pop(&s.flows)
+			for range backlog {
+				if err := s.enqueue(now, x); err != nil {
+					return err
+				}
+				x.draw()
+			}
+			continue
+		}
+		if err := s.enqueue(now, x); err != nil {
+			return err
+		}
+		if x.next(htb.Decision{Allowed: true}, nil, s.opts.Step); x.over() {
+			heap.Pop(&s.flows)
+		} else {
+			heap.Fix(&s.flows, 0)
+		}
+	}
+	for s.pool == 0 || s.busy < s.pool {
+		item, next, ok := s.sched.Dequeue(now)
+		if s.next = next; !ok {
+			break
+		}
+		s.release(now, item.Value.(*request))
+	}
+	return nil
+}
+
+// enqueue puts the flow's next request into its queue.
+func (s *shaper) enqueue(now htb.Time, x *flow) error {
+	n := s.find(x.names)
+	q := &request{flow: x, node: n, seq: s.seq}
+	s.seq++
+	q.item = htb.Item{Cost: x.cost, Value: q}
+	s.booked = true
+	n.arrive(s.step, x.cost)
+	if x.Arrivals != config.Backlogged {
+		n.offer(s.step, float64(x.cost))
+	}
+	err := s.sched.Enqueue(now, &q.item, x.names...)
+	switch {
+	case errors.Is(err, htb.ErrFull):
+		n.leave(s.step, x.cost, func(r *row) { r.dropped += q.item.Cost })
+		return nil
+	case err != nil:
+		return &config.Error{File: s.file.Name, Line: x.Line, Msg: err.Error()}
+	}
+	wait := n.spec.MaxWait
+	if wait == 0 {
+		wait = htb.DefaultMaxWait
+	}
+	q.due = now.Add(wait)
+	if x.Arrivals != config.Backlogged { // those wait as long as it takes
+		s.expiry.Add(q.due, q.seq, q)
+	}
+	s.next = now
+	return nil
+}
+
+// release books what the scheduler let go.
+func (s *shaper) release(now htb.Time, q *request) {
+	s.expiry.Remove(q.due, q.seq)
+	s.booked = true
+	q.node.leave(s.step, q.item.Cost, nil)
+	q.node.pass(s.step, q.item.Cost, q.item.Borrowed(), time.Duration(now-q.item.Queued()))
+	if s.pool > 0 || q.flow.Service.Mean > 0 {
+		s.busy++
+		q.due = now.Add(q.flow.service())
+		s.served.Add(q.due, q.seq, q)
+	}
+	s.refill(now, q.flow)
+}
+
+// refill keeps a backlogged flow backlogged.
+func (s *shaper) refill(now htb.Time, x *flow) {
+	if x.Arrivals == config.Backlogged && now < htb.Time(x.To) {
+		_ = s.enqueue(now, x) // the class was found before
+		x.draw()
+	}
+}

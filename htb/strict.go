@@ -6,12 +6,15 @@ import (
 	"github.com/go-sluice/sluice/queue"
 )
 
-// strictState is what the Strict dialect keeps of a class. As when policing, a lender
-// has tokens and so have all classes above it. A class stands in the rings of its
-// parent under the levels from which what is queued below it can be paid: bit b of
-// mask is set while a lender of level b is at or below it (level 0: a leaf that pays
+// strictState is what the Strict dialect keeps of a class. A class stands in the rings
+// of its parent under the levels from which what is queued below it can be paid: bit b
+// of mask is set while a lender of level b is at or below it (level 0: a leaf that pays
 // itself), or, for the parent's own level, while something below wants to borrow from
 // the parent or from above.
+//
+// A class out of tokens lends nothing. What lenders below it pay it still lets pass, into
+// debt if need be, since it promised it, and lends only once that is paid off. One that
+// is oversubscribed promised more than there is: out of tokens, all below it borrow.
 //
 // INVARIANT: mask is what offers returns, and the class is in just those rings.
 type strictState struct {
@@ -47,13 +50,17 @@ func (s *Scheduler) offers(now Time, x *class) uint8 {
 	} else {
 		mask = sh.queuedBelow()
 	}
-	switch {
-	case mask == 0 || x.inRate(now):
+	if mask == 0 || x.inRate(now) {
 		return mask
-	case x.parent != nil: // all of it has to borrow
-		return 1 << x.parent.sh.level
 	}
-	return 0
+	kept := mask & (1<<sh.level - 1)
+	if x.oversub {
+		kept = 0
+	}
+	if kept != mask && x.parent != nil {
+		kept |= 1 << x.parent.sh.level
+	}
+	return kept
 }
 
 // queuedBelow returns the levels whose rings have members.
@@ -154,11 +161,14 @@ func (s *Scheduler) dequeueStrict(now Time) *Item {
 		level := bits.TrailingZeros8(mask)
 		var path [MaxDepth]*queue.Turn[*class]
 		var rings [MaxDepth]*queue.RoundRobin[*class]
-		n, lender, x := 0, 0, root
+		n, lender, x, all := 0, 0, root, false
 		for ; x.in != nil; n++ {
 			b := level
-			if x.sh.level < level { // below the lender: those with tokens first
-				b = bits.TrailingZeros8(x.sh.queuedBelow())
+			if x.sh.level < level { // below the lender
+				b = x.sh.level
+				if all = all || x.oversub; all { // those with tokens borrow, too, and go first
+					b = bits.TrailingZeros8(x.sh.queuedBelow())
+				}
 			}
 			if x.sh.level <= level {
 				lender++

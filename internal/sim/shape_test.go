@@ -58,7 +58,7 @@ func TestPublishedShares(t *testing.T) {
 			100*q02, p02, p04, p05, 100*q03, p03)
 	}
 	const agencies = `{rate: 1500/s, children: {A: {rate: 1050/s, ceil: 1500/s, children: {vid: {rate: 450/s, ceil: 1500/s, prio: 1, B}, data: {rate: 600/s, ceil: 1500/s, prio: 2, B}}}, B: {rate: 450/s, ceil: 1500/s, children: {vid: {rate: 150/s, ceil: 1500/s, prio: 1, B}, data: {rate: 300/s, ceil: 1500/s, prio: 2, B}}}}}`
-	s1 := `{rate: 500/s, quantum: 1, children: {`
+	s1 := `{rate: 500/s, children: {`
 	for i, rc := range [][2]int{{3, 20}, {6, 25}, {9, 30}, {12, 35}, {15, 40}} {
 		s1 += fmt.Sprintf(`"%d": {rate: %d/s, ceil: %d/s, quantum: 2, B}, `, i, 10*rc[0], 10*rc[1])
 	}
@@ -127,7 +127,7 @@ func TestPublishedShares(t *testing.T) {
 		for _, d := range c.dialects {
 			dialect := map[rune]string{'s': "strict", 'k': "kernel"}[d]
 			t.Run(name+" "+dialect, func(t *testing.T) {
-				tree := "tree: t\nsemantics: " + dialect + "\nglobal: " + strings.ReplaceAll(strings.ReplaceAll(c.tree, ", B}", ", burst: 2, cburst: 2}"), "quantum: 1, ", "")
+				tree := "tree: t\nsemantics: " + dialect + "\nglobal: " + strings.ReplaceAll(c.tree, ", B}", ", burst: 2, cburst: 2}")
 				offered := map[string]float64{}
 				for leaf := range c.want {
 					offered[leaf] = c.offers

@@ -153,6 +153,9 @@ func TestExamples(t *testing.T) {
 }
 
 func TestParseFile(t *testing.T) {
+	llm, err := ParseFile("llm.yaml")
+	require.NoError(t, err)
+	require.Empty(t, llm.Warnings)
 	f, err := ParseFile("tree.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "api", f.Tree)

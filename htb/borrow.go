@@ -12,10 +12,10 @@ type Reason uint8
 // The reasons of a refusal; the zero Reason is that of an admission.
 const (
 	_ Reason = iota
-	// AtCeil: a class on the path is at its ceil, or what is left under it is
-	// what other children of it may claim.
+	// AtCeil: a class on the path has not enough under its ceil.
 	AtCeil
-	// NothingToBorrow: the leaf is out of tokens and no class above has any to lend.
+	// NothingToBorrow: the leaf is out of tokens, and so is the class, or what it has
+	// its other children may claim.
 	NothingToBorrow
 	// AlsoLimit: one of the leaf's further limits has no room.
 	AlsoLimit
@@ -59,7 +59,7 @@ func (x *class) decide(now Time, need Ticks) verdict {
 		root = j
 		if !x.underCeil(now, need) {
 			if blocked >= 0 {
-				return verdict{blocked, AtCeil}
+				return verdict{blocked, NothingToBorrow}
 			}
 			return verdict{j, AtCeil}
 		}
@@ -91,7 +91,7 @@ func (x *class) decide(now Time, need Ticks) verdict {
 	case lender >= 0:
 		return verdict{by: lender}
 	case blocked >= 0:
-		return verdict{blocked, AtCeil}
+		return verdict{blocked, NothingToBorrow}
 	}
 	return verdict{root, NothingToBorrow}
 }

@@ -265,6 +265,45 @@ func TestWorkedExample(t *testing.T) {
 	}
 }
 
+// Who refuses, and why: one case for each reason.
+func TestReasons(t *testing.T) {
+	x := perSecond("x", 10, 100)
+	x.CBurst = 50
+	also := perSecond("z", 10, 0)
+	also.Also = []Limit{{rate(1, time.Hour), 1}}
+	tree := mustTree(t, perSecond("", 100, 0, x, perSecond("y", 20, 100), also, perSecond("v", 5, 0)))
+	refused := func(n int, name string) (string, string) {
+		ask(t, tree, 0, n, name)
+		d, err := tree.Allow(0, 1, name)
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		return d.RefusedBy(), d.Reason.String()
+	}
+	by, why := refused(5, "v")
+	require.Equal(t, [2]string{"v", "ceil"}, [2]string{by, why})
+	by, why = refused(1, "z")
+	require.Equal(t, [2]string{"z", "also"}, [2]string{by, why})
+	by, why = refused(99, "x")
+	require.Equal(t, [2]string{"global", "nothing to borrow"}, [2]string{by, why}, "what the root has left, y and z may claim")
+	ask(t, tree, 0, 99, "y")
+	by, why = refused(99, "y")
+	require.Equal(t, [2]string{"y", "ceil"}, [2]string{by, why})
+}
+
+// Reset: how long until the leaf's own buckets are full again.
+func TestReset(t *testing.T) {
+	leaf := perSecond("a", 5, 50)
+	leaf.Burst, leaf.CBurst = 5, 10
+	tree := mustTree(t, perSecond("", 100, 0, leaf))
+	d, err := tree.Allow(0, 2, "a")
+	require.NoError(t, err)
+	require.Equal(t, 400*time.Millisecond, d.Reset())
+	require.Equal(t, int64(8), d.Remaining(), "borrowed in one request: its own 3 would not do")
+	d, err = tree.Allow(100*second, 0, "a")
+	require.NoError(t, err)
+	require.Zero(t, d.Reset())
+}
+
 func TestCosts(t *testing.T) {
 	a := perSecond("a", 10, 100)
 	a.Burst, a.CBurst = 5, 50

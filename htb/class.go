@@ -207,15 +207,6 @@ func (h *fillHeap) Pop() any {
 	return x
 }
 
-// names returns the path of x, none for the root.
-func (x *class) names() []string {
-	names := make([]string, x.depth)
-	for ; x.parent != nil; x = x.parent {
-		names[x.depth-1] = x.name
-	}
-	return names
-}
-
 // path writes x out. The child that names share past a template's max is the
 // template's own row.
 func (x *class) path() string {

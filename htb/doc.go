@@ -49,8 +49,9 @@
 // lender up; the classes below the lender have borrowed, and keep their R. A refused
 // request changes nothing anywhere.
 //
-// The refusing class is the first from the leaf up that is at its ceil or, if none
-// is, the root, which has nothing to lend.
+// The refusing class is the first from the leaf up that stands in the way: it is at its
+// ceil (C < c), or what it has left under its ceil its other children may claim; if no
+// class does, it is the root, which has nothing to lend.
 //
 // # Why the reserve
 //

@@ -44,7 +44,7 @@ func readLoad(path, tree, unit string) (*config.LoadFile, error) {
 	beside := besideTree(tree)
 	l, err := config.ParseLoadFile(beside, unit)
 	if errors.Is(err, fs.ErrNotExist) {
-		if tree != "" {
+		if _, none := os.Stat(defaultTree); tree != "" || none == nil {
 			return nil, fmt.Errorf("htbsim: no traffic given: write --load FILE or --trace FILE (there is no %s either)", beside)
 		}
 		l, err = config.ParseLoad("(built-in) "+beside, config.ExampleLoad, unit)

@@ -59,7 +59,7 @@ the tree does not name goes below the tree's template, or where --map says.`,
 	fl.StringVar(&f.json, "json", "", "write the result as JSON to this `file`, - for standard output")
 	fl.StringVar(&f.csv, "csv", "", "write the series as CSV to this `file`, - for standard output")
 	fl.StringVar(&f.plot, "plot", "", "draw the shares into this `file`: "+strings.Join(plot.Formats(), ", "))
-	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar")
+	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar; warnings and notes still go to standard error")
 	fl.StringVar(&f.class, "class", "client", "what of an access log's line is the class: `client|user|prefix`")
 	fl.StringVar(&f.cost, "cost", "1", "what a line of an access log costs: `1|bytes`")
 	fl.StringVar(&f.below, "map", "", "put every class of the trace below the class of this `path`")
@@ -95,9 +95,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if tree.Semantics == "kernel" && f.mode == "police" {
 		return inputError{fmt.Errorf("%s: semantics kernel is for the shaper: police needs semantics: strict", tree.Name)}
 	}
-	if !f.quiet {
-		warn(cmd, tree.Warnings)
-	}
+	warn(cmd, tree.Warnings)
 	outputs, err := f.outputs()
 	if err != nil {
 		return err
@@ -119,9 +117,6 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		note := fmt.Sprintf("interrupted: this is what was measured until %v", time.Duration(got.Seconds*float64(time.Second)).Round(time.Millisecond))
 		got.Notes = append(got.Notes, note)
-		if f.quiet { // half a result must not look like a whole one
-			fmt.Fprintf(cmd.ErrOrStderr(), "note: %s\n", note)
-		}
 	}
 	return f.write(cmd, got, outputs)
 }
@@ -359,10 +354,10 @@ func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files map[string]*
 		put(f.csv, func(w io.Writer) error { return report.CSV(w, run) }),
 		put(f.plot, func(w io.Writer) error { return plot.Write(w, strings.ToLower(filepath.Ext(f.plot)), run) }),
 	)
-	if err != nil || f.quiet {
+	if err != nil {
 		return err
 	}
-	if f.json == "-" || f.csv == "-" {
+	if f.quiet || f.json == "-" || f.csv == "-" {
 		report.Notes(cmd.ErrOrStderr(), run)
 		return nil
 	}

@@ -48,7 +48,7 @@ func main() {
 
 func run(ctx context.Context, args []string, log io.Writer) error {
 	fl := flag.NewFlagSet("record", flag.ContinueOnError)
-	fl.SetOutput(log)
+	fl.SetOutput(io.Discard) // what it would say of a mistake is said once, by main
 	tc := fl.String("tc", "", "the classes: a tc batch `file`")
 	load := fl.String("load", "", "the flows: a load `file`, costs in bytes")
 	out := fl.String("out", "", "the `file` to write, in JSON")
@@ -58,8 +58,12 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	o := options{}
 	fl.Int64Var(&o.backlog, "backlog", 17, "`packets` on their way of a backlogged flow")
 	fl.Uint64Var(&o.seed, "seed", 1, "`number` that picks random arrivals and costs")
-	if err := fl.Parse(args); err != nil {
+	if err := fl.Parse(args); errors.Is(err, flag.ErrHelp) {
+		fl.SetOutput(log)
+		fl.Usage()
 		return err
+	} else if err != nil {
+		return fmt.Errorf("record: %w: --help lists the flags", err)
 	}
 	switch {
 	case *tc == "" || *load == "" || *out == "" || fl.NArg() > 0:

@@ -34,12 +34,11 @@ type shaper struct {
 
 // request is an item in the scheduler, or at the downstream after it.
 type request struct {
-	item  htb.Item
-	flow  *flow
-	node  *node
-	class *htb.Spec
-	seq   int
-	due   htb.Time // of expiry, or of being done
+	item htb.Item
+	flow *flow
+	node *node
+	seq  int
+	due  htb.Time // of expiry, or of being done
 }
 
 // Shape runs the tree of f, which queues instead of rejecting, under a load. When ctx

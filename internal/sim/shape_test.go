@@ -29,11 +29,12 @@ func shape(t testing.TB, tree, load string) *result.Run {
 // returns what each leaf got per second over the last 10, in the table's unit.
 func shares(t testing.TB, tree string, scale float64, offered map[string]float64) map[string]float64 {
 	t.Helper()
-	load := "duration: 12s\nflows:\n"
+	var load strings.Builder
+	load.WriteString("duration: 12s\nflows:\n")
 	for leaf, units := range offered {
-		load += fmt.Sprintf("  - {class: %q, arrivals: constant, rate: %d/s}\n", leaf, int64(units*scale))
+		fmt.Fprintf(&load, "  - {class: %q, arrivals: constant, rate: %d/s}\n", leaf, int64(units*scale))
 	}
-	run := shape(t, tree, load)
+	run := shape(t, tree, load.String())
 	got := map[string]float64{}
 	for leaf := range offered {
 		r := rowOf(t, run, leaf)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/go-sluice/sluice/queue"
 )
@@ -34,7 +35,7 @@ var ErrFull = errors.New("queue is full")
 // Scheduler is a tree that shapes: requests wait in a queue per leaf and are released
 // in fair order. A leaf within its guarantee goes before all that borrow, excess goes
 // by prio, and in proportion to quantum. It is pure: it knows no clock but its
-// arguments, and starts nothing. It is not safe for concurrent use; [Shaper] is.
+// arguments, and starts nothing. It is not safe for concurrent use; sluice.Shaper is.
 type Scheduler struct {
 	tree    Tree // for finding classes; its lock is not used
 	dialect Dialect
@@ -87,12 +88,14 @@ func (i *Item) Borrowed() int { return i.lender }
 
 // shaping is what a class of a tree that shapes has besides.
 type shaping struct {
-	sched *Scheduler
-	id    int // in the order in which classes were made: breaks ties
-	level int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
-	fifo  queue.FIFO[*Item]
-	wake  Time // when it is looked at again
-	waits bool
+	sched  *Scheduler
+	id     int // in the order in which classes were made: breaks ties
+	level  int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
+	fifo   queue.FIFO[*Item]
+	drops  [len(dropNames)]int64 // by reason
+	waited queue.Histogram
+	wake   Time // when it is looked at again
+	waits  bool
 
 	strictState
 	kernelState
@@ -150,6 +153,7 @@ func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
 	}
 	i.link.Value, i.link.Cost = i, i.Cost
 	if !x.sh.fifo.Push(&i.link) {
+		x.sh.drops[DropLimit]++
 		return fmt.Errorf("htb: class %q: %d requests are queued: %w", x.path(), x.sh.fifo.Len(), ErrFull)
 	}
 	i.leaf, i.queued = x, now
@@ -160,12 +164,29 @@ func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
 	return nil
 }
 
+// Drop is why a request was not released.
+type Drop int
+
+// The reasons.
+const (
+	DropCancelled Drop = iota // its caller gave up
+	DropDeadline              // its caller's time was up, or was too short from the start
+	DropMaxWait               // it waited as long as its leaf allows
+	DropLimit                 // its leaf's queue was full
+)
+
+var dropNames = [...]string{"cancelled", "deadline", "maxWait", "limit"}
+
+// String names the reason as reports do.
+func (d Drop) String() string { return dropNames[d] }
+
 // Cancel takes an item out of its queue and reports whether it was in one. It has
 // taken no tokens, so nothing is given back.
-func (s *Scheduler) Cancel(i *Item) bool {
+func (s *Scheduler) Cancel(i *Item, why Drop) bool {
 	if i.leaf == nil || !i.leaf.sh.fifo.Remove(&i.link) {
 		return false
 	}
+	i.leaf.sh.drops[why]++
 	s.queued--
 	if i.leaf.sh.fifo.Len() == 0 {
 		s.deactivate(i.leaf)
@@ -187,6 +208,7 @@ func (s *Scheduler) Dequeue(now Time) (item *Item, next Time, ok bool) {
 		}
 	}
 	if item != nil {
+		item.leaf.sh.waited.Add(now.Sub(item.queued))
 		return item, now, true
 	}
 	if at, _, _, waits := s.waiting.First(); waits && s.queued > 0 {
@@ -255,4 +277,71 @@ func (s *Scheduler) Settle(now Time, i *Item, cost int64) error {
 		}
 	}
 	return nil
+}
+
+// Earliest returns a time before which a request of cost units, queued now at the leaf
+// that names lead to, cannot be released: what is ahead of it in its own queue and
+// itself, at the ceils on the path. MaxWait is that of the leaf.
+func (s *Scheduler) Earliest(now Time, cost int64, names ...string) (at Time, maxWait time.Duration, err error) {
+	now = s.tree.advance(now)
+	x, _, err := s.tree.find(now, names, cost)
+	if err != nil {
+		return 0, 0, err
+	}
+	maxWait = x.spec.MaxWait
+	if maxWait == 0 {
+		maxWait = DefaultMaxWait
+	}
+	at = now
+	all := plus(x.sh.fifo.Cost(), max(cost, 0))
+	for y := x; y != nil; y = y.parent {
+		paid := y.ceil.Charge(y.ceilTAT, now, y.ticks.Cost(all)).Sub(y.ceil.Size())
+		at = max(at, latest(y.ceil.Reaches(paid)))
+	}
+	return at, maxWait, nil
+}
+
+// Refuse counts a request that is not queued since its time is too short.
+func (s *Scheduler) Refuse(now Time, names ...string) {
+	if x, _, err := s.tree.find(s.tree.advance(now), names, 0); err == nil {
+		x.sh.drops[DropDeadline]++
+	}
+}
+
+// QueueStats tells of the queue of one leaf.
+type QueueStats struct {
+	Path     string
+	Len      int                   // requests queued now
+	Cost     int64                 // the sum of their costs
+	Released int64                 // requests
+	Dropped  [len(dropNames)]int64 // requests, by [Drop]
+	P50, P99 time.Duration         // of the time that released ones waited, to within 3 %
+	Max      time.Duration
+}
+
+// Queues returns the queues of all leaves, in tree order, children of a template in
+// the order in which they may be dropped.
+func (s *Scheduler) Queues() (out []QueueStats) {
+	var walk func(x *class)
+	walk = func(x *class) {
+		if x.in == nil {
+			sh := x.sh
+			out = append(out, QueueStats{
+				Path: x.path(), Len: sh.fifo.Len(), Cost: sh.fifo.Cost(), Released: sh.waited.N(), Dropped: sh.drops,
+				P50: sh.waited.Quantile(0.5), P99: sh.waited.Quantile(0.99), Max: sh.waited.Max(),
+			})
+			return
+		}
+		for _, c := range x.in.named {
+			walk(c)
+		}
+		for _, r := range x.in.dyn.resting {
+			walk(r.child)
+		}
+		if o := x.in.dyn.overflow; o != nil {
+			walk(o)
+		}
+	}
+	walk(s.tree.root)
+	return out
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-sluice/sluice/htb"
 	"github.com/go-sluice/sluice/internal/result"
+	"github.com/go-sluice/sluice/queue"
 )
 
 // node is one class of the run: those the tree names, and the children of
@@ -41,7 +42,7 @@ type node struct {
 type row struct {
 	wants, gets, rejected, borrows, lends int64
 	dropped, expired, queued              int64
-	delays                                histogram
+	delays                                queue.Histogram
 	fair                                  float64
 	first                                 int // the step that series begin with
 	series                                []point
@@ -71,7 +72,7 @@ func (r *row) merge(o *row) {
 	r.dropped += o.dropped
 	r.expired += o.expired
 	r.queued += o.queued
-	r.delays.merge(&o.delays)
+	r.delays.Merge(&o.delays)
 	r.borrows += o.borrows
 	r.lends += o.lends
 	r.fair += o.fair
@@ -306,7 +307,7 @@ func (n *node) pass(step int, cost int64, up int, delay time.Duration) {
 	n.each(func(j int, r *row) {
 		r.gets += cost
 		r.at(step).gets += cost
-		r.delays.add(delay)
+		r.delays.Add(delay)
 		if j < up {
 			r.borrows += cost
 		} else if j == up && j > 0 {
@@ -343,12 +344,17 @@ func (n *node) rows(out []result.Row, names []string, steps, top int) []result.R
 	return append(out, r)
 }
 
+func delay(h *queue.Histogram) result.Delay {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return result.Delay{P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), Max: ms(h.Max())}
+}
+
 func (r *row) result(s *htb.Spec, path string, depth int, leaf bool, steps int) result.Row {
 	out := result.Row{
 		Path: path, Depth: depth, Leaf: leaf,
 		Rate: s.Rate.PerSecond(), Ceil: s.Ceil.PerSecond(), Prio: s.Prio,
 		Wants: r.wants, Gets: r.gets, Rejected: r.rejected, Dropped: r.dropped, Expired: r.expired, Queued: r.queued,
-		Delay: r.delays.delay(),
+		Delay: delay(&r.delays),
 		Own:   r.gets - r.borrows, Borrows: r.borrows, Lends: r.lends, Fair: r.fair,
 		Series: result.Series{Wants: make([]int64, steps), Gets: make([]int64, steps), Fair: make([]float64, steps)},
 	}

@@ -160,7 +160,7 @@ func (s *shaper) events(now htb.Time) error {
 			break
 		}
 		s.expiry.Remove(at, seq)
-		s.sched.Cancel(&q.item)
+		s.sched.Cancel(&q.item, htb.DropMaxWait)
 		q.node.leave(s.step, q.item.Cost, func(r *row) { r.expired += q.item.Cost })
 		s.refill(now, q.flow)
 	}

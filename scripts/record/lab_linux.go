@@ -21,6 +21,11 @@ const (
 	recvDev, recvMAC, recvIP = "recv0", "02:00:00:00:00:02", "192.0.2.2"
 )
 
+// missing is an error of the machine's: something that a recording needs is not there.
+type missing struct{ error }
+
+func (m missing) Unwrap() error { return m.error }
+
 // lab is two network namespaces and a cable between them.
 type lab struct{ send, recv *namespace }
 
@@ -56,12 +61,12 @@ func (l *lab) close() {
 func (l *lab) wire(s *scenario) error {
 	// On the loopback first, so that an error is about the kernel and not the tree.
 	if err := l.send.run("tc", "qdisc", "add", "dev", "lo", "root", "htb"); err != nil {
-		return fmt.Errorf("record: this kernel does not do htb (CONFIG_NET_SCH_HTB; as a module: modprobe sch_htb): %w", err)
+		return missing{fmt.Errorf("record: this kernel does not do htb (CONFIG_NET_SCH_HTB; as a module: modprobe sch_htb): %w", err)}
 	}
 	mtu := strconv.Itoa(s.mtu)
 	if err := l.send.run("ip", "link", "add", sendDev, "address", sendMAC, "mtu", mtu,
 		"type", "veth", "peer", "name", recvDev, "address", recvMAC, "mtu", mtu, "netns", l.recv.path); err != nil {
-		return fmt.Errorf("record: no veth pair (CONFIG_VETH; as a module: modprobe veth): %w", err)
+		return missing{fmt.Errorf("record: no veth pair (CONFIG_VETH; as a module: modprobe veth): %w", err)}
 	}
 	for _, end := range [...]struct {
 		*namespace
@@ -139,7 +144,10 @@ func needs() error {
 	if on, err := os.ReadFile(hysteresis); err == nil && strings.TrimSpace(string(on)) != "0" {
 		errs = append(errs, fmt.Errorf("record: htb's hysteresis is on, which trades exactness for speed: echo 0 > %s", hysteresis))
 	}
-	return errors.Join(errs...)
+	if len(errs) > 0 {
+		return missing{errors.Join(errs...)}
+	}
+	return nil
 }
 
 // program finds a program where system administrators' are, too.
@@ -181,7 +189,7 @@ func newNamespace() (*namespace, error) {
 		}
 	}()
 	if err := <-made; err != nil {
-		return nil, fmt.Errorf("record: no network namespace (CAP_SYS_ADMIN; a container needs --privileged): %w", err)
+		return nil, missing{fmt.Errorf("record: no network namespace (CAP_SYS_ADMIN; a container needs --privileged): %w", err)}
 	}
 	return n, nil
 }

@@ -91,7 +91,7 @@ func newScenario(f *config.File, paths map[string][]string, l *config.LoadFile) 
 		case !c.leaf:
 			say("class %s has children: write the classid of a leaf below it", id)
 		case len(flow.Class) > 1 && strings.Join(flow.Class, "/") != strings.Join(paths[id], "/"):
-			say("class %s is not there in the tree: write its classid alone", id)
+			say("class %.80q is %q in the tree: write %s, which is enough", strings.Join(flow.Class, "/"), strings.Join(paths[id], "/"), id)
 		}
 		if flow.Cost.Min < headers || flow.Cost.Max > largest {
 			say("costs from %d to %d are no sizes of packets: write %d to %d", flow.Cost.Min, flow.Cost.Max, headers, largest)

@@ -1,14 +1,13 @@
-package sim
+package queue
 
 import (
 	"math/bits"
 	"time"
-
-	"github.com/go-sluice/sluice/internal/result"
 )
 
-// histogram counts delays to within 3 %, in memory that does not grow with their number.
-type histogram struct {
+// Histogram counts waiting times to within 3 %, in memory that does not grow with
+// their number. The zero Histogram is empty.
+type Histogram struct {
 	counts []int64 // by bucket: 32 for each power of two nanoseconds
 	n      int64
 	max    time.Duration
@@ -33,7 +32,8 @@ func lowest(bucket int) time.Duration {
 	return time.Duration(bucket%perOctave+perOctave) << e
 }
 
-func (h *histogram) add(d time.Duration) {
+// Add counts one.
+func (h *Histogram) Add(d time.Duration) {
 	b := bucketOf(d)
 	for len(h.counts) <= b {
 		h.counts = append(h.counts, 0)
@@ -43,7 +43,7 @@ func (h *histogram) add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-func (h *histogram) merge(o *histogram) {
+func (h *Histogram) Merge(o *Histogram) {
 	for len(h.counts) < len(o.counts) {
 		h.counts = append(h.counts, 0)
 	}
@@ -54,8 +54,8 @@ func (h *histogram) merge(o *histogram) {
 	h.max = max(h.max, o.max)
 }
 
-// quantile returns a delay that a share q of all do not exceed, to within 3 %.
-func (h *histogram) quantile(q float64) time.Duration {
+// Quantile returns a delay that a share q of all do not exceed, to within 3 %.
+func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := int64(q * float64(h.n))
 	for b, n := range h.counts {
 		if rank -= n; rank < 0 {
@@ -65,7 +65,8 @@ func (h *histogram) quantile(q float64) time.Duration {
 	return h.max
 }
 
-func (h *histogram) delay() result.Delay {
-	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
-	return result.Delay{P50: ms(h.quantile(0.5)), P99: ms(h.quantile(0.99)), Max: ms(h.max)}
-}
+// Max returns the longest.
+func (h *Histogram) Max() time.Duration { return h.max }
+
+// N returns how many there are.
+func (h *Histogram) N() int64 { return h.n }

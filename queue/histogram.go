@@ -43,6 +43,7 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
+// Merge adds what o counted.
 func (h *Histogram) Merge(o *Histogram) {
 	for len(h.counts) < len(o.counts) {
 		h.counts = append(h.counts, 0)

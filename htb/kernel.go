@@ -137,7 +137,7 @@ func (s *Scheduler) withdraw(x *class) {
 // remode brings the mode of x up to date with its tokens, and has it looked at again
 // when they allow more.
 func (s *Scheduler) remode(now Time, x *class) {
-	m, at := canSend, Time(0)
+	m, at := canSend, now
 	switch {
 	case x.ceil.Size().Less(x.ceil.Owed(x.ceilTAT, now)):
 		m, at = cantSend, latest(x.ceil.When(x.ceilTAT, Ticks{}))

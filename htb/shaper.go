@@ -105,6 +105,7 @@ func newShaping(x *class) *shaping {
 	up := x.parent.sh
 	s := &shaping{sched: up.sched, id: up.sched.ids}
 	s.sched.ids++
+	s.capped = math.MinInt64
 	if x.inner() {
 		s.level = MaxDepth - 1 - x.depth
 	} else {
@@ -119,7 +120,7 @@ func newShaping(x *class) *shaping {
 // busy says that the class is not as if new, though its buckets may be full.
 func (s *shaping) busy() bool { return s.fifo.Len() > 0 || s.waits }
 
-// sleep has x looked at again at a time; a time in the past means not at all.
+// sleep has x looked at again at a time; now, or a time in the past, means not at all.
 func (s *Scheduler) sleep(x *class, now, at Time) {
 	sh := x.sh
 	if sh.waits && sh.wake == at {

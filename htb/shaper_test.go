@@ -55,10 +55,16 @@ func TestSchedulerIsFIFOPerLeaf(t *testing.T) {
 func TestLeakyOutput(t *testing.T) {
 	root := perSecond("", 300, 0, perSecond("a", 100, 300), perSecond("b", 100, 300))
 	root.Burst, root.CBurst = 1, 1
+	for _, start := range []Time{0, -20 * second, math.MinInt64, 1 << 62} { // any time is a time
+		checkLeaky(t, root, start)
+	}
+}
+
+func checkLeaky(t *testing.T, root Spec, start Time) {
 	s := mustScheduler(t, root, Strict)
-	var last Time = -1 << 62
-	now, n := Time(0), 0
-	for i := 0; now < 10*second; {
+	last := start - second
+	now, n := start, 0
+	for i := 0; now < start.Add(10*time.Second); {
 		for s.Len() < 20 {
 			put(t, s, now, 1, []string{"a", "b"}[i%2])
 			i++

@@ -75,7 +75,7 @@ func (sh *shaping) queuedBelow() (mask uint8) {
 
 // reconsider brings x up to date after its tokens or its queue changed.
 func (s *Scheduler) reconsider(now Time, x *class) {
-	at := Time(0)
+	at := now
 	if !x.inRate(now) {
 		at = latest(x.rate.When(x.rateTAT, x.ticks.Tick()))
 	}

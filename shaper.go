@@ -122,7 +122,36 @@ func (p *Pass) Settle(cost int64) error {
 // what is ahead in the leaf's own queue takes, the cause of ctx when it ends,
 // [ErrMaxWait], and [ErrClosed]. A request that was not released has taken nothing.
 func (s *Shaper) Wait(ctx context.Context, cost int64, names ...string) (*Pass, error) {
-	w, maxWait, err := s.enqueue(ctx, cost, names)
+	l, err := s.sched.Leaf(names...) // looks at what never changes
+	if err != nil {
+		return nil, err
+	}
+	return s.wait(ctx, cost, l)
+}
+
+// Leaf returns a handle on the leaf that names lead to, for callers that wait there
+// often. It may be shared between goroutines.
+func (s *Shaper) Leaf(names ...string) (*ShaperLeaf, error) {
+	l, err := s.sched.Leaf(names...)
+	if err != nil {
+		return nil, err
+	}
+	return &ShaperLeaf{s, l}, nil
+}
+
+// ShaperLeaf is a handle on a leaf of a [Shaper].
+type ShaperLeaf struct {
+	s    *Shaper
+	leaf *htb.Leaf
+}
+
+// Wait is [Shaper.Wait] without the lookup.
+func (l *ShaperLeaf) Wait(ctx context.Context, cost int64) (*Pass, error) {
+	return l.s.wait(ctx, cost, l.leaf)
+}
+
+func (s *Shaper) wait(ctx context.Context, cost int64, l *htb.Leaf) (*Pass, error) {
+	w, maxWait, err := s.enqueue(ctx, cost, l)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +176,7 @@ func (s *Shaper) Wait(ctx context.Context, cost int64, names ...string) (*Pass, 
 			why = htb.DropDeadline
 		}
 	case <-timer.C:
-		err = fmt.Errorf("sluice: class %q: %w: %v", htb.Path(names...), ErrMaxWait, maxWait)
+		err = fmt.Errorf("sluice: class %q: %w: %v", l.Path(), ErrMaxWait, maxWait)
 		why = htb.DropMaxWait
 	}
 	s.mu.Lock()
@@ -175,7 +204,7 @@ func (s *Shaper) Do(ctx context.Context, cost int64, f func(), names ...string) 
 	return nil
 }
 
-func (s *Shaper) enqueue(ctx context.Context, cost int64, names []string) (*waiter, time.Duration, error) {
+func (s *Shaper) enqueue(ctx context.Context, cost int64, l *htb.Leaf) (*waiter, time.Duration, error) {
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
@@ -183,21 +212,21 @@ func (s *Shaper) enqueue(ctx context.Context, cost int64, names []string) (*wait
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, 0, fmt.Errorf("sluice: class %q: %w", htb.Path(names...), ErrClosed)
+		return nil, 0, fmt.Errorf("sluice: class %q: %w", l.Path(), ErrClosed)
 	}
 	now := Now()
 	s.pumpLocked(now) // what fell due before goes first
-	earliest, maxWait, err := s.sched.Earliest(now, cost, names...)
+	earliest, maxWait, err := s.sched.EarliestLeaf(now, cost, l)
 	if err != nil {
 		return nil, 0, err
 	}
 	if allowed := time.Until(deadline); bounded && earliest.Sub(now) > allowed {
-		s.sched.Refuse(now, names...)
-		return nil, 0, fmt.Errorf("sluice: class %q: %w: what is ahead takes %v, and the deadline is in %v", htb.Path(names...), ErrTooLate, earliest.Sub(now), allowed)
+		s.sched.Refuse(now, l)
+		return nil, 0, fmt.Errorf("sluice: class %q: %w: what is ahead takes %v, and the deadline is in %v", l.Path(), ErrTooLate, earliest.Sub(now), allowed)
 	}
 	w := &waiter{item: htb.Item{Cost: cost}, ready: make(chan error, 1)}
 	w.item.Value = w
-	if err := s.sched.Enqueue(now, &w.item, names...); err != nil {
+	if err := s.sched.EnqueueLeaf(now, &w.item, l); err != nil {
 		return nil, 0, err
 	}
 	s.queued[w] = struct{}{}

@@ -145,12 +145,30 @@ func (s *Scheduler) Len() int { return s.queued }
 // takes no tokens. The errors are those of [Tree.Allow] for the names, and [ErrFull].
 func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
 	now = s.tree.advance(now)
-	if i.Cost < 1 {
-		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", Path(names...), i.Cost, ErrCost)
-	}
 	x, _, err := s.tree.find(now, names, i.Cost)
 	if err != nil {
 		return err
+	}
+	return s.push(now, i, x)
+}
+
+// EnqueueLeaf is Enqueue at the leaf of a handle, without a lookup.
+func (s *Scheduler) EnqueueLeaf(now Time, i *Item, l *Leaf) error {
+	now = s.tree.advance(now)
+	x, err := l.live(now, i.Cost)
+	if err != nil {
+		return err
+	}
+	return s.push(now, i, x)
+}
+
+// Leaf returns a handle on the leaf that names lead to, for EnqueueLeaf and
+// EarliestLeaf. It is for this scheduler only, and cannot police.
+func (s *Scheduler) Leaf(names ...string) (*Leaf, error) { return s.tree.Leaf(names...) }
+
+func (s *Scheduler) push(now Time, i *Item, x *class) error {
+	if i.Cost < 1 {
+		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", x.path(), i.Cost, ErrCost)
 	}
 	i.link.Value, i.link.Cost = i, i.Cost
 	if !x.sh.fifo.Push(&i.link) {
@@ -289,6 +307,22 @@ func (s *Scheduler) Earliest(now Time, cost int64, names ...string) (at Time, ma
 	if err != nil {
 		return 0, 0, err
 	}
+	at, maxWait = x.earliest(now, cost)
+	return at, maxWait, nil
+}
+
+// EarliestLeaf is Earliest for the leaf of a handle, without a lookup.
+func (s *Scheduler) EarliestLeaf(now Time, cost int64, l *Leaf) (at Time, maxWait time.Duration, err error) {
+	now = s.tree.advance(now)
+	x, err := l.live(now, cost)
+	if err != nil {
+		return 0, 0, err
+	}
+	at, maxWait = x.earliest(now, cost)
+	return at, maxWait, nil
+}
+
+func (x *class) earliest(now Time, cost int64) (at Time, maxWait time.Duration) {
 	maxWait = x.spec.MaxWait
 	if maxWait == 0 {
 		maxWait = DefaultMaxWait
@@ -299,12 +333,13 @@ func (s *Scheduler) Earliest(now Time, cost int64, names ...string) (at Time, ma
 		paid := y.ceil.Charge(y.ceilTAT, now, y.ticks.Cost(all)).Sub(y.ceil.Size())
 		at = max(at, latest(y.ceil.Reaches(paid)))
 	}
-	return at, maxWait, nil
+	return at, maxWait
 }
 
-// Refuse counts a request that is not queued since its time is too short.
-func (s *Scheduler) Refuse(now Time, names ...string) {
-	if x, _, err := s.tree.find(s.tree.advance(now), names, 0); err == nil {
+// Refuse counts a request of a handle's leaf that is not queued since its time is too
+// short.
+func (s *Scheduler) Refuse(now Time, l *Leaf) {
+	if x, err := l.live(s.tree.advance(now), 0); err == nil {
 		x.sh.drops[DropDeadline]++
 	}
 }

@@ -109,7 +109,6 @@ var brokenInputs = []broken{
 
 	wrongUse("flags-load-and-trace", "run --tree tree.yaml --load load.yaml --trace trace.csv OUT"),
 	wrongUse("flags-mode", "run --tree tree.yaml --load load.yaml --mode polite OUT"),
-	wrongUse("flags-mode-shape", "run --tree tree.yaml --trace access.log --mode shape OUT"),
 	wrongUse("flags-plot-ending", "run --tree tree.yaml --load load.yaml --plot out.jpg"),
 	wrongUse("flags-unknown", "run --tree tree.yaml --loud load.yaml"),
 	wrongUse("flags-one-dash", "run -tree tree.yaml"),

@@ -134,8 +134,6 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 		return errors.New("htbsim: --load and --trace are two kinds of traffic: give one of them")
 	case f.mode != "" && f.mode != "police" && f.mode != "shape":
 		return fmt.Errorf("htbsim: --mode %q: write police or shape", f.mode)
-	case f.mode == "shape" && f.trace != "":
-		return errors.New("htbsim: --mode shape runs loads, not traces, in this version: give --load FILE")
 	case changed("step") && f.step <= 0:
 		return fmt.Errorf("htbsim: --step %v: write a positive duration, such as 1s", f.step)
 	case f.top < 0 || f.top > 10_000:
@@ -248,7 +246,11 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 	if err := steps(s.Span, o.Step); err != nil {
 		return nil, err
 	}
-	run, err := sim.Trace(ctx, tree, f.trace, s, t, o)
+	simulate := sim.Trace
+	if f.mode == "shape" {
+		simulate = sim.ShapeTrace
+	}
+	run, err := simulate(ctx, tree, f.trace, s, t, o)
 	return run, wrong(err)
 }
 

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/go-sluice/sluice/config"
 	"github.com/go-sluice/sluice/htb"
 	"github.com/go-sluice/sluice/internal/result"
+	"github.com/go-sluice/sluice/internal/trace"
 	"github.com/go-sluice/sluice/queue"
 )
 
@@ -44,6 +46,86 @@ type request struct {
 // Shape runs the tree of f, which queues instead of rejecting, under a load. When ctx
 // ends it returns what was measured until then, with the error of ctx.
 func Shape(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*result.Run, error) {
+	s, err := newShaper(f, o)
+	if err != nil {
+		return nil, err
+	}
+	return s.load(ctx, l)
+}
+
+// ShapeTrace is Shape for a trace.
+func ShapeTrace(ctx context.Context, f *config.File, path string, sum trace.Summary, t trace.Options, o Options) (*result.Run, error) {
+	s, err := newShaper(f, o)
+	if err != nil {
+		return nil, err
+	}
+	in, err := trace.Open(path, sum, t)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	s.ends(sum.Span)
+	m := mapping{run: s.run, below: o.Map}
+	x := &flow{Flow: config.Flow{Arrivals: config.Constant}}
+	for n := 0; ; n++ {
+		if n%4096 == 0 && !s.goOn(ctx, float64(in.Offset())/float64(max(1, sum.Bytes))) {
+			break
+		}
+		q, ok, err := in.Next()
+		if err != nil {
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		names := m.names(q.Class)
+		if names == nil {
+			continue
+		}
+		now := htb.Time(q.At)
+		if err := s.until(now, nil); err != nil {
+			return nil, err
+		}
+		s.advance(now, nil)
+		x.names, x.cost = names, q.Cost
+		if err := s.enqueue(now, x); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err := s.events(now); err != nil {
+			return nil, err
+		}
+	}
+	if err := m.err(path); err != nil {
+		return nil, err
+	}
+	if ctx.Err() == nil {
+		if err := s.until(htb.Time(sum.Span), nil); err != nil {
+			return nil, err
+		}
+		s.advance(htb.Time(sum.Span), nil)
+	}
+	s.noteTrace(&m, in)
+	return s.done(ctx, nil)
+}
+
+// until does all that happens before a time.
+func (s *shaper) until(end htb.Time, backlogged []*flow) error {
+	for at := s.nextEvent(); at < end; at = s.nextEvent() {
+		s.advance(at, backlogged)
+		if err := s.events(at); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *shaper) done(ctx context.Context, backlogged []*flow) (*result.Run, error) {
+	run, err := s.finish(ctx, backlogged)
+	run.Mode = "shape"
+	return run, err
+}
+
+func newShaper(f *config.File, o Options) (*shaper, error) {
 	d := htb.Strict
 	if f.Semantics == "kernel" {
 		d = htb.Kernel
@@ -53,16 +135,15 @@ func Shape(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (
 		return nil, err
 	}
 	spec := f.Root.ResolvedShape(d)
-	s := &shaper{
+	return &shaper{
 		run: &run{
-			file: f, root: newNode(&spec, nil, ""), opts: o,
+			file: f, lead: sched.Leads, root: newNode(&spec, nil, ""), opts: o,
 			division:   division{length: o.Step.Seconds(), queued: true, kernel: d == htb.Kernel},
 			impossible: map[*htb.Spec]*impossible{},
 		},
 		sched: sched, pool: f.Settings.Pool,
-		expiry: queue.NewWaiting[*request](), served: queue.NewWaiting[*request](),
-	}
-	return s.load(ctx, l)
+		expiry: queue.NewWaiting[*request](), served: queue.NewWaiting[*request](), next: math.MaxInt64,
+	}, nil
 }
 
 func (s *shaper) load(ctx context.Context, l *config.LoadFile) (*result.Run, error) {
@@ -99,9 +180,7 @@ func (s *shaper) load(ctx context.Context, l *config.LoadFile) (*result.Run, err
 	if ctx.Err() == nil {
 		s.advance(end, backlogged)
 	}
-	run, err := s.finish(ctx, backlogged)
-	run.Mode = "shape"
-	return run, err
+	return s.done(ctx, backlogged)
 }
 
 // byID returns the load with the paths of classes that go by their id.
@@ -117,11 +196,6 @@ func byID(f *config.File, l *config.LoadFile) *config.LoadFile {
 		}
 	}
 	return &m
-}
-
-// check finds the flows whose class is no leaf of the tree.
-func (s *shaper) check(l *config.LoadFile) error {
-	return s.checkFlows(l, s.sched.Leads)
 }
 
 // nextEvent returns when something happens next.

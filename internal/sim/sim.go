@@ -42,6 +42,7 @@ func watched(top int) int {
 type run struct {
 	file *config.File
 	tree *htb.Tree
+	lead func(names []string) error // says why names do not lead to a leaf
 	root *node
 	opts Options
 
@@ -79,7 +80,7 @@ func newRun(f *config.File, o Options) (*run, error) {
 	}
 	spec := f.Root.Resolved()
 	return &run{
-		file: f, tree: tree, root: newNode(&spec, nil, ""), opts: o,
+		file: f, tree: tree, lead: func(names []string) error { _, err := tree.Leaf(names...); return err }, root: newNode(&spec, nil, ""), opts: o,
 		division:   division{length: o.Step.Seconds()},
 		impossible: map[*htb.Spec]*impossible{},
 	}, nil
@@ -178,13 +179,18 @@ func (r *run) trace(ctx context.Context, path string, s trace.Summary, t trace.O
 	if ctx.Err() == nil {
 		r.advance(htb.Time(s.Span), nil)
 	}
+	r.noteTrace(&m, in)
+	return r.finish(ctx, nil)
+}
+
+// noteTrace says what is to be said of a trace.
+func (r *run) noteTrace(m *mapping, in *trace.Reader) {
 	if m.adopted != "" {
 		r.notes = append(r.notes, m.adopted)
 	}
 	if n, lines := in.Late(); n > 0 {
 		r.notes = append(r.notes, fmt.Sprintf("%d lines came later than --reorder allows and were taken as of when they came, the first of them lines %s", n, list(lines)))
 	}
-	return r.finish(ctx, nil)
 }
 
 func list(lines []int) string {
@@ -199,12 +205,10 @@ func (r *run) goOn(ctx context.Context, done float64) bool {
 }
 
 // check finds the flows whose class is no leaf of the tree.
-func (r *run) check(l *config.LoadFile) error { return r.checkFlows(l, r.known) }
-
-func (r *run) checkFlows(l *config.LoadFile, known func(names []string) error) error {
+func (r *run) check(l *config.LoadFile) error {
 	var errs config.Errors
 	for i, f := range l.Flows {
-		if err := known(f.Class); err != nil {
+		if err := r.lead(f.Class); err != nil {
 			where := htb.Mistake{Path: f.Class}.Where()
 			errs = append(errs, &config.Error{File: l.Name, Line: f.Line, Path: fmt.Sprintf("flow %d %q", i+1, where),
 				Msg: strings.TrimPrefix(err.Error(), "htb: ") + ": name a leaf of the tree"})
@@ -219,12 +223,6 @@ func (r *run) checkFlows(l *config.LoadFile, known func(names []string) error) e
 // ends says how long the run lasts.
 func (r *run) ends(after time.Duration) {
 	r.last = int(max(0, after-1) / r.opts.Step)
-}
-
-// known says why names do not lead to a leaf.
-func (r *run) known(names []string) error {
-	_, err := r.tree.Leaf(names...)
-	return err
 }
 
 // find returns the node of a leaf.
@@ -332,7 +330,7 @@ type mapping struct {
 // names returns the leaf's path, nil if there is none.
 func (m *mapping) names(class []string) []string {
 	m.buf = append(append(m.buf[:0], m.below...), class...)
-	err := m.run.known(m.buf)
+	err := m.run.lead(m.buf)
 	if err == nil {
 		return m.buf
 	}
@@ -351,7 +349,7 @@ func (m *mapping) names(class []string) []string {
 		return nil
 	}
 	m.buf = append(append(m.buf[:0], m.template...), class...)
-	if err := m.run.known(m.buf); err != nil {
+	if err := m.run.lead(m.buf); err != nil {
 		m.bad(class, err)
 		return nil
 	}

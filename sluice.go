@@ -1,5 +1,7 @@
-// Package sluice is the clock of the tree. Everything else takes the time as an
-// argument; see package htb for the model and package config for the files.
+// Package sluice runs trees of classes in real time: [Now] is the clock that decisions
+// of a tree take as their time, and a [Shaper] delays instead of rejecting. Everything
+// else takes the time as an argument; see package htb for the model and package config
+// for the files.
 package sluice
 
 import (

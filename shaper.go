@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-sluice/sluice/config"
 	"github.com/go-sluice/sluice/htb"
 )
 
@@ -78,6 +79,21 @@ func NewShaper(root htb.Spec, o ShaperOptions) (*Shaper, error) {
 	}
 	go s.run()
 	return s, nil
+}
+
+// LoadShaper reads the tree file at path, a .tc file too, and starts a shaper for it,
+// with the pool and the dialect that it says. The error is config.Errors, everything
+// that is wrong with the file, or that it could not be read.
+func LoadShaper(path string) (*Shaper, error) {
+	f, err := config.LoadShape(path)
+	if err != nil {
+		return nil, err
+	}
+	o := ShaperOptions{Pool: f.Settings.Pool}
+	if f.Semantics == "kernel" {
+		o.Dialect = htb.Kernel
+	}
+	return NewShaper(f.Root, o)
 }
 
 const never = htb.Time(1<<63 - 1)

@@ -291,6 +291,23 @@ func TestShaperSettles(t *testing.T) {
 	})
 }
 
+func TestLoadShaper(t *testing.T) {
+	s, err := sluice.LoadShaper("config/tree.yaml")
+	require.NoError(t, err)
+	p, err := s.Wait(t.Context(), 1, "free", "alice")
+	require.NoError(t, err)
+	p.Done()
+	require.NoError(t, s.Drain(t.Context()))
+	for _, path := range []string{"config/none.yaml", "go.mod"} {
+		_, err = sluice.LoadShaper(path)
+		require.Error(t, err)
+	}
+	_, err = sluice.NewShaper(htb.Spec{}, sluice.ShaperOptions{})
+	require.ErrorAs(t, err, &htb.Mistakes{})
+	_, err = sluice.NewShaper(class("", 1, 1), sluice.ShaperOptions{Pool: -1})
+	require.ErrorContains(t, err, "pool -1 is negative")
+}
+
 // Once in real time, in front of a real server of fixed size.
 func TestShaperBeforeARealServer(t *testing.T) {
 	const workers = 8

@@ -1,6 +1,9 @@
 package config
 
 import (
+	"fmt"
+	"os"
+
 	"github.com/go-sluice/sluice/htb"
 )
 
@@ -33,17 +36,36 @@ func ready(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	var errs Errors
 	if f.Semantics == "kernel" {
-		errs = append(errs, &Error{f.Name, 1, "", "semantics: kernel is for the shaper: to police, write semantics: strict, or leave it out"})
+		return nil, Errors{{f.Name, 1, "", "semantics: kernel is for the shaper: to police, write semantics: strict, or leave it out"}}
 	}
+	return f, f.local()
+}
+
+// LoadShape reads the tree file at path for a shaper; sluice.LoadShaper starts one.
+// What this version does not do is refused, as by [Load].
+func LoadShape(path string) (*File, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("config: %w", err)
+	}
+	f, err := ParseShape(path, data)
+	if err != nil {
+		return nil, err
+	}
+	return f, f.local()
+}
+
+// local refuses a file that wants a class to be kept outside the process.
+func (f *File) local() error {
+	var errs Errors
 	f.Settings.shared(f.Root, nil, func(c *Class, path []string) {
 		errs = append(errs, &Error{f.Name, c.Line, classPath(path).String(), "store: redis and sync are not in this version: take them out to keep the class in this process alone"})
 	})
 	if len(errs) > 0 {
-		return nil, errs
+		return errs
 	}
-	return f, nil
+	return nil
 }
 
 // shared calls found for every class that is to be kept outside the process.

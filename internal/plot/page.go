@@ -22,12 +22,13 @@ func writePage(w io.Writer, run *result.Run) error {
 	data := struct {
 		Title, Summary, Unit string
 		Picture              template.HTML
+		Delays               bool
 		Columns              []column
 		Rows                 []pageRow
 		Notes                []string
-	}{Title: title(run), Summary: summary(run), Unit: unit(run), Picture: template.HTML(picture)}
+	}{Title: title(run), Summary: summary(run), Unit: unit(run), Delays: shaped(run), Picture: template.HTML(picture)}
 	for _, col := range columns {
-		if !col.optional || slices.ContainsFunc(run.Rows, func(r result.Row) bool { return col.cell(&r) != "0" }) {
+		if col.shown(run) {
 			data.Columns = append(data.Columns, col)
 		}
 	}
@@ -51,27 +52,56 @@ type pageRow struct {
 	Cells []string
 }
 
-// column is one column of the table; an optional one, of what only the shaper
-// counts, is left out where it is zero throughout.
+// column is one column of the table.
 type column struct {
-	Name     string
-	optional bool
-	cell     func(*result.Row) string
+	Name string
+	when when
+	cell func(*result.Row) string
+}
+
+// when says which runs have a column.
+type when int
+
+const (
+	always  when = iota
+	nonzero      // where it is not zero throughout: what only the shaper counts
+	shaping      // where classes queue: there a delay of zero is news
+)
+
+func (c column) shown(run *result.Run) bool {
+	switch c.when {
+	case nonzero:
+		return slices.ContainsFunc(run.Rows, func(r result.Row) bool { return c.cell(&r) != "0" })
+	case shaping:
+		return shaped(run)
+	}
+	return true
 }
 
 var columns = []column{
-	{"rate", false, func(r *result.Row) string { return limit(r.Rate, r.Rest) }},
-	{"ceil", false, func(r *result.Row) string { return limit(r.Ceil, r.Rest) }},
-	{"wants", false, func(r *result.Row) string { return group(r.Wants) }},
-	{"gets", false, func(r *result.Row) string { return group(r.Gets) }},
-	{"rejected", false, func(r *result.Row) string { return group(r.Rejected) }},
-	{"dropped", true, func(r *result.Row) string { return group(r.Dropped) }},
-	{"expired", true, func(r *result.Row) string { return group(r.Expired) }},
-	{"queued", true, func(r *result.Row) string { return group(r.Queued) }},
-	{"own", false, func(r *result.Row) string { return group(r.Own) }},
-	{"borrows", false, func(r *result.Row) string { return group(r.Borrows) }},
-	{"lends", false, func(r *result.Row) string { return group(r.Lends) }},
-	{"fair", false, func(r *result.Row) string { return number(math.Round(finite(r.Fair))) }},
+	{"rate", always, func(r *result.Row) string { return limit(r.Rate, r.Rest) }},
+	{"ceil", always, func(r *result.Row) string { return limit(r.Ceil, r.Rest) }},
+	{"wants", always, func(r *result.Row) string { return group(r.Wants) }},
+	{"gets", always, func(r *result.Row) string { return group(r.Gets) }},
+	{"rejected", always, func(r *result.Row) string { return group(r.Rejected) }},
+	{"dropped", nonzero, func(r *result.Row) string { return group(r.Dropped) }},
+	{"expired", nonzero, func(r *result.Row) string { return group(r.Expired) }},
+	{"queued", nonzero, func(r *result.Row) string { return group(r.Queued) }},
+	{"p50 ms", shaping, func(r *result.Row) string { return waited(r, r.Delay.P50) }},
+	{"p99 ms", shaping, func(r *result.Row) string { return waited(r, r.Delay.P99) }},
+	{"max ms", shaping, func(r *result.Row) string { return waited(r, r.Delay.Max) }},
+	{"own", always, func(r *result.Row) string { return group(r.Own) }},
+	{"borrows", always, func(r *result.Row) string { return group(r.Borrows) }},
+	{"lends", always, func(r *result.Row) string { return group(r.Lends) }},
+	{"fair", always, func(r *result.Row) string { return number(math.Round(finite(r.Fair))) }},
+}
+
+// waited tells no delay from nothing released.
+func waited(r *result.Row, v float64) string {
+	if r.Gets == 0 {
+		return "–"
+	}
+	return millis(v)
 }
 
 // limit says so where it is one child's and the rest of the row all children's.
@@ -106,7 +136,7 @@ tbody th { font-weight: normal; }
 {{.Picture}}</figure>
 <div class="wide">
 <table>
-<caption>Rate and ceil in {{.Unit}} per second, the rest in {{.Unit}} over the whole run. Rows include the classes below them, except for own, borrows and lends.</caption>
+<caption>Rate and ceil in {{.Unit}} per second, the rest in {{.Unit}} over the whole run. Rows include the classes below them, except for own, borrows and lends.{{if .Delays}} Columns in ms are the time in the queue of what was released.{{end}}</caption>
 <thead><tr><th scope="col">class</th>{{range .Columns}}<th scope="col">{{.Name}}</th>{{end}}</tr></thead>
 <tbody>
 {{- range .Rows}}

@@ -21,8 +21,8 @@ type picture struct {
 	parts         []part
 }
 
-// part is one full-width row of the picture. A further one, say of delays in
-// shape mode, is a function returning a part and a line in newPicture.
+// part is one full-width row of the picture. A further one is a function
+// returning a part and a line in newPicture.
 type part struct {
 	height vg.Length
 	draw   func(draw.Canvas)
@@ -37,6 +37,9 @@ func newPicture(run *result.Run) *picture {
 	}
 	b := newBands(run)
 	p.add(stack(run, b))
+	if rows, left := delayRows(run); shaped(run) && len(rows) > 0 {
+		p.add(delays(run, b, rows, left))
+	}
 	if rows, left := panelRows(run); len(rows) > 0 {
 		p.add(panels(run, b, rows, left))
 	}

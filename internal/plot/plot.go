@@ -1,5 +1,6 @@
 // Package plot draws a finished run: what the leaves got as a stack over time,
-// then one panel per class with what it wanted, its ideal share and its limits.
+// how long each class queued it where the run shapes, then one panel per class
+// with what it wanted, its ideal share and its limits.
 // The same run gives the same bytes: nothing here reads a clock or ranges over a map.
 package plot
 

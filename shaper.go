@@ -384,7 +384,7 @@ func (s *Shaper) Close() {
 
 // ShaperStats tells of a shaper.
 type ShaperStats struct {
-	Queues []htb.QueueStats // of every leaf
+	Queues []htb.QueueStats // of every class
 	Busy   int              // released and not done; 0 without a pool
 	Late   time.Duration    // the latest that a wake-up has been
 }

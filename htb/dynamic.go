@@ -128,6 +128,10 @@ func (x *class) drop(c *class) {
 	x.in.dyn.live--
 	x.in.dyn.dropped++
 	x.in.dyn.gone.add(c.counts)
+	if x.sh != nil {
+		_, counts := c.queues(nil)
+		x.sh.gone.merge(&counts)
+	}
 	c.markDropped()
 }
 

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-sluice/sluice/queue"
@@ -88,17 +90,30 @@ func (i *Item) Borrowed() int { return i.lender }
 
 // shaping is what a class of a tree that shapes has besides.
 type shaping struct {
-	sched  *Scheduler
-	id     int // in the order in which classes were made: breaks ties
-	level  int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
-	fifo   queue.FIFO[*Item]
-	drops  [len(dropNames)]int64 // by reason
-	waited queue.Histogram
-	wake   Time // when it is looked at again
-	waits  bool
+	sched *Scheduler
+	id    int // in the order in which classes were made: breaks ties
+	level int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
+	fifo  queue.FIFO[*Item]
+	queueCounts
+	gone  queueCounts // of an inner class: of children of its template that were dropped
+	wake  Time        // when it is looked at again
+	waits bool
 
 	strictState
 	kernelState
+}
+
+// queueCounts are the counters of a queue.
+type queueCounts struct {
+	drops  [len(dropNames)]int64 // by reason
+	waited queue.Histogram       // of what was released
+}
+
+func (c *queueCounts) merge(o *queueCounts) {
+	for why, n := range o.drops {
+		c.drops[why] += n
+	}
+	c.waited.Merge(&o.waited)
 }
 
 func newShaping(x *class) *shaping {
@@ -344,9 +359,10 @@ func (s *Scheduler) Refuse(now Time, l *Leaf) {
 	}
 }
 
-// QueueStats tells of the queue of one leaf.
+// QueueStats tells of the queue of a leaf or, of an inner class, of all queues below it.
 type QueueStats struct {
-	Path     string
+	Path     string                // as [Path] writes it; "*" at the end: children of a template without a row of their own
+	Depth    int                   // 0 for the root
 	Len      int                   // requests queued now
 	Cost     int64                 // the sum of their costs
 	Released int64                 // requests
@@ -355,29 +371,53 @@ type QueueStats struct {
 	Max      time.Duration
 }
 
-// Queues returns the queues of all leaves, in tree order, children of a template in
-// the order in which they may be dropped.
-func (s *Scheduler) Queues() (out []QueueStats) {
-	var walk func(x *class)
-	walk = func(x *class) {
-		if x.in == nil {
-			sh := x.sh
-			out = append(out, QueueStats{
-				Path: x.path(), Len: sh.fifo.Len(), Cost: sh.fifo.Cost(), Released: sh.waited.N(), Dropped: sh.drops,
-				P50: sh.waited.Quantile(0.5), P99: sh.waited.Quantile(0.99), Max: sh.waited.Max(),
-			})
-			return
-		}
-		for _, c := range x.in.named {
-			walk(c)
-		}
-		for _, r := range x.in.dyn.resting {
-			walk(r.child)
-		}
-		if o := x.in.dyn.overflow; o != nil {
-			walk(o)
-		}
+// Queues returns a row for every class, the root first and each class before those
+// below it; after the children of a template the row path/* with what is counted of
+// those that were dropped or shared a child.
+func (s *Scheduler) Queues() []QueueStats {
+	rows, _ := s.tree.root.queues(nil)
+	return rows
+}
+
+func (x *class) queues(rows []QueueStats) ([]QueueStats, queueCounts) {
+	at, sum := len(rows), queueCounts{}
+	rows = append(rows, QueueStats{Path: x.path(), Depth: x.depth, Len: x.sh.fifo.Len(), Cost: x.sh.fifo.Cost()})
+	if sum.merge(&x.sh.queueCounts); x.in == nil {
+		rows[at].count(&sum)
+		return rows, sum
 	}
-	walk(s.tree.root)
-	return out
+	below := slices.Clone(x.in.named)
+	for _, r := range x.in.dyn.resting {
+		below = append(below, r.child)
+	}
+	slices.SortFunc(below[len(x.in.named):], func(a, b *class) int { return strings.Compare(a.name, b.name) })
+	for _, c := range below {
+		first := len(rows)
+		var counts queueCounts
+		rows, counts = c.queues(rows)
+		rows[at].Len += rows[first].Len
+		rows[at].Cost += rows[first].Cost
+		sum.merge(&counts)
+	}
+	if x.template != nil {
+		rest := QueueStats{Path: x.restPath(), Depth: x.depth + 1}
+		counts := x.sh.gone
+		if o := x.in.dyn.overflow; o != nil {
+			shared, more := o.queues(nil)
+			rest.Len, rest.Cost = shared[0].Len, shared[0].Cost
+			counts.merge(&more)
+		}
+		rest.count(&counts)
+		rows[at].Len += rest.Len
+		rows[at].Cost += rest.Cost
+		rows = append(rows, rest)
+		sum.merge(&counts)
+	}
+	rows[at].count(&sum)
+	return rows, sum
+}
+
+func (q *QueueStats) count(c *queueCounts) {
+	q.Released, q.Dropped = c.waited.N(), c.drops
+	q.P50, q.P99, q.Max = c.waited.Quantile(0.5), c.waited.Quantile(0.99), c.waited.Max()
 }

@@ -172,9 +172,12 @@ func (s *Shaper) wait(ctx context.Context, cost int64, l *htb.Leaf) (*Pass, erro
 		return nil, err
 	}
 	pass := &Pass{s: s, item: &w.item}
-	select { // most are released at once, or have been while we looked
-	case err := <-w.ready:
-		return pass, err
+	select {
+	case err := <-w.ready: // most are released at once
+		if err != nil {
+			return nil, err
+		}
+		return pass, nil
 	default:
 	}
 	timer := time.NewTimer(maxWait)

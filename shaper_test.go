@@ -194,6 +194,7 @@ func TestShaperPoolIsNeverExceeded(t *testing.T) {
 func TestShaperConservesWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := mustShaper(t, leaky(500, class("a", 100, 500), class("b", 100, 500), class("free", 100, 500, class("*", 1, 500))), sluice.ShaperOptions{})
+		defer s.Close()
 		var released, gone atomic.Int64
 		var wg sync.WaitGroup
 		start := time.Now()
@@ -203,7 +204,7 @@ func TestShaperConservesWaiters(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				if i%2 == 0 {
-					time.AfterFunc(time.Duration(r.IntN(1500))*time.Millisecond, cancel)
+					time.AfterFunc(time.Duration(1+r.IntN(1500))*time.Millisecond, cancel) // once it waits
 				}
 				names := [][]string{{"a"}, {"b"}, {"free", fmt.Sprint(i % 7)}}[i%3]
 				if _, err := s.Wait(ctx, 1, names...); err == nil {
@@ -226,7 +227,6 @@ func TestShaperConservesWaiters(t *testing.T) {
 		}
 		require.Equal(t, map[int]int64{0: 1000, 1: 1000, 2: 333}, sums)
 		require.Equal(t, released.Load(), rows[0].Released)
-		s.Close()
 	})
 }
 

@@ -103,6 +103,8 @@ type Pass struct {
 	s    *Shaper
 	item *htb.Item
 	once sync.Once
+
+	settled bool // guarded by s.mu
 }
 
 // Done says that the downstream is done with the request, which frees its slot of the
@@ -118,14 +120,18 @@ func (p *Pass) Done() {
 }
 
 // Settle corrects the charge to what the request cost, on exactly the classes that
-// paid; see [htb.Hold.Settle].
+// paid, once: as [htb.Hold.Settle], whose errors it returns.
 func (p *Pass) Settle(cost int64) error {
 	p.s.mu.Lock()
 	defer p.s.mu.Unlock()
+	if p.settled {
+		return htb.ErrSettled
+	}
 	now := Now()
 	if err := p.s.sched.Settle(now, p.item, cost); err != nil {
 		return err
 	}
+	p.settled = true
 	p.s.pumpLocked(now)
 	return nil
 }

@@ -55,6 +55,18 @@ func TestExactlyTheRootsRate(t *testing.T) {
 	}
 }
 
+// The reserve is what the children hold, no more: a lone borrower waits for no tokens
+// that an idle sibling, full already, would never claim.
+func TestTheReserveIsTheTrueSum(t *testing.T) {
+	b := perSecond("b", 450, 1000)
+	b.CBurst = 5000
+	tree := mustTree(t, perSecond("", 1000, 0, perSecond("a", 450, 1000), b))
+	first := drive(tree, [][]string{{"b"}}, 0, second, 1)[0]
+	t.Logf("first second: %d", first)
+	require.InDelta(t, 1350-450+1000, first, 3, "all there is but a's 450")
+	require.Equal(t, int64(1000), drive(tree, [][]string{{"b"}}, second, 2*second, 1)[0])
+}
+
 // root 1000 {acme 600, o: rate 200, ceil 1000, template 5/s}: 200 clients of o, each
 // within its 5/s, are promised 1000/s; acme with 599/s is never refused.
 func TestAnOversubscribedNeighbour(t *testing.T) {

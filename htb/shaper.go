@@ -313,20 +313,9 @@ func (s *Scheduler) Settle(now Time, i *Item, cost int64) error {
 	return nil
 }
 
-// Earliest returns a time before which a request of cost units, queued now at the leaf
-// that names lead to, cannot be released: what is ahead of it in its own queue and
-// itself, at the ceils on the path. MaxWait is that of the leaf.
-func (s *Scheduler) Earliest(now Time, cost int64, names ...string) (at Time, maxWait time.Duration, err error) {
-	now = s.tree.advance(now)
-	x, _, err := s.tree.find(now, names, cost)
-	if err != nil {
-		return 0, 0, err
-	}
-	at, maxWait = x.earliest(now, cost)
-	return at, maxWait, nil
-}
-
-// EarliestLeaf is Earliest for the leaf of a handle, without a lookup.
+// EarliestLeaf returns a time before which a request of cost units, queued now at the
+// leaf of a handle, cannot be released: what is ahead of it in its own queue and itself,
+// at the ceils on the path. MaxWait is that of the leaf.
 func (s *Scheduler) EarliestLeaf(now Time, cost int64, l *Leaf) (at Time, maxWait time.Duration, err error) {
 	now = s.tree.advance(now)
 	x, err := l.live(now, cost)

@@ -42,6 +42,15 @@ func (a Ticks) Less(b Ticks) bool {
 // IsZero reports whether a is 0.
 func (a Ticks) IsZero() bool { return a == Ticks{} }
 
+// Times returns n amounts of each.
+func Times(n, each uint64) Ticks { return product(n, each) }
+
+// Part returns a*f/2^32, rounded down.
+func (a Ticks) Part(f uint32) Ticks {
+	hi, lo := product(a.lo, uint64(f)), product(a.hi, uint64(f))
+	return Ticks{lo.hi<<32 | lo.lo>>32, lo.lo << 32}.Add(Ticks{0, hi.hi<<32 | hi.lo>>32})
+}
+
 func product(a, b uint64) Ticks {
 	hi, lo := bits.Mul64(a, b)
 	return Ticks{hi, lo}

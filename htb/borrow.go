@@ -1,10 +1,6 @@
 package htb
 
-import (
-	"fmt"
-
-	"github.com/go-sluice/sluice/algo"
-)
+import "fmt"
 
 // Reason says why a request was refused.
 type Reason uint8
@@ -17,6 +13,8 @@ const (
 	// NothingToBorrow: the leaf is out of tokens, and so is the class, or what it has
 	// its other children may claim.
 	NothingToBorrow
+	// FairShare: what there is to borrow is for other children, by prio and quantum.
+	FairShare
 	// AlsoLimit: one of the leaf's further limits has no room.
 	AlsoLimit
 )
@@ -28,6 +26,8 @@ func (r Reason) String() string {
 		return "ceil"
 	case NothingToBorrow:
 		return "nothing to borrow"
+	case FairShare:
+		return "fair share"
 	case AlsoLimit:
 		return "also"
 	}
@@ -54,46 +54,67 @@ func (x *class) decide(now Time, need Ticks) verdict {
 			return verdict{0, AlsoLimit}
 		}
 	}
-	leaf, lender, blocked, root := x, -1, -1, 0
-	for j := 0; x != nil; j, x = j+1, x.parent {
-		root = j
-		if !x.underCeil(now, need) {
-			if blocked >= 0 {
-				return verdict{blocked, NothingToBorrow}
+	nearest, top := 0, 0 // nobody below nearest can lend: it, or one above it, has no tokens
+	for j, y := 0, x; y != nil; j, y = j+1, y.parent {
+		if !y.underCeil(now, need) {
+			if l := x.loan(now, need, nearest, j-1, false); l.blocked > 0 {
+				return verdict{l.blocked, NothingToBorrow}
 			}
 			return verdict{j, AtCeil}
 		}
-		has := x.hasRate(now, need)
-		if lender >= 0 && !has { // out of tokens above a lender: only above here may lend
-			lender = -1
-			for i, y := 1, leaf.parent; y != x && blocked < 0; i, y = i+1, y.parent {
-				if !y.underCeil(now, need.Add(y.reserved(now))) {
-					blocked = i
-				}
-			}
+		if top = j; !y.hasRate(now, need) {
+			nearest = j + 1
 		}
-		switch {
-		case lender >= 0 || blocked >= 0:
-		case j == 0:
-			if has {
-				lender = 0
-			}
-		default:
-			all := need.Add(x.reserved(now))
-			if !x.underCeil(now, all) {
-				blocked = j
-			} else if has && x.hasRate(now, all) {
-				lender = j
-			}
+	}
+	if nearest == 0 {
+		return verdict{}
+	}
+	l := x.loan(now, need, nearest, top, true)
+	if at := l.shared; l.lender == 0 && at > 0 { // is it only for the others that it does not pass?
+		if l = x.loan(now, need, nearest, top, false); l.lender > 0 {
+			return verdict{at, FairShare}
 		}
 	}
 	switch {
-	case lender >= 0:
-		return verdict{by: lender}
-	case blocked >= 0:
-		return verdict{blocked, NothingToBorrow}
+	case l.lender > 0:
+		return verdict{by: l.lender}
+	case l.blocked > 0:
+		return verdict{l.blocked, NothingToBorrow}
 	}
-	return verdict{root, NothingToBorrow}
+	return verdict{top, NothingToBorrow}
+}
+
+// loan is what a walk from a leaf up to a lender finds, as levels above the leaf;
+// 0 is none.
+type loan struct {
+	lender  int
+	blocked int // the first class whose ceil a loan from above cannot pass
+	shared  int // the first class that keeps something for other children
+}
+
+// loan looks for the nearest class to lend need to the leaf x, not under nearest and
+// not above top. With fair, each class on the way keeps for its other children what
+// is theirs by prio and quantum.
+func (x *class) loan(now Time, need Ticks, nearest, top int, fair bool) (l loan) {
+	at := place(0)
+	for k := 1; k <= top; k++ {
+		if fair {
+			if at = x.place(now, at); at > 0 && l.shared == 0 {
+				l.shared = k
+			}
+		}
+		x = x.parent
+		reserve := x.reserved(now)
+		if !x.underCeil(now, x.leaving(now, need, x.ceilOver, at).Add(reserve)) {
+			l.blocked = k
+			return l
+		}
+		if k >= nearest && x.hasRate(now, x.leaving(now, need, x.rateOver, at).Add(reserve)) {
+			l.lender = k
+			return l
+		}
+	}
+	return l
 }
 
 // charge books cost: ceil on the whole path, rate from the lender up. Each class
@@ -145,34 +166,15 @@ func (x *class) unaffordable(cost int64) error {
 	}
 }
 
-// remaining returns the most that would pass now, in ticks: over all lenders, the
-// least of what the classes on the way leave.
-func (x *class) remaining(now Time) Ticks {
-	free := func(b algo.Bucket, tat, reserve Ticks) Ticks { return b.Tokens(tat, now).Sub(reserve) }
-	least := func(a, b Ticks) Ticks {
-		if b.Less(a) {
-			return b
-		}
-		return a
-	}
-	var best Ticks
-	below := x.ceil.Tokens(x.ceilTAT, now) // under the ceils of the classes below the lender, and its own
-	for i, b := range x.also {
-		below = least(below, b.Tokens(x.alsoTAT[i], now))
-	}
-	for lender := x; lender != nil; lender = lender.parent {
-		var reserve Ticks
-		if lender != x {
-			reserve = lender.reserved(now)
-			below = least(below, free(lender.ceil, lender.ceilTAT, reserve))
-		}
-		m := least(below, free(lender.rate, lender.rateTAT, reserve))
-		for y := lender.parent; y != nil; y = y.parent {
-			m = least(m, least(y.rate.Tokens(y.rateTAT, now), y.ceil.Tokens(y.ceilTAT, now)))
-		}
-		if best.Less(m) {
-			best = m
+// remaining returns the most units that would pass in one request now.
+func (x *class) remaining(now Time) int64 {
+	most, over := int64(0), x.maxCost
+	for over > most { // what passes at some cost passes at any lower one
+		if mid := over - (over-most)/2; x.decide(now, x.ticks.Cost(mid)).why == 0 {
+			most = mid
+		} else {
+			over = mid - 1
 		}
 	}
-	return best
+	return most
 }

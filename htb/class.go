@@ -27,6 +27,7 @@ type class struct {
 	alsoTAT          []Ticks
 	counts           counts
 
+	mark     Ticks    // how far it has come in borrowing, by the parent's clock
 	claimTAT Ticks    // the rate bucket as the parent's reserve counts it: without debt
 	fullAt   Time     // in parent's filling: no later than when that is full
 	filling  int      // 1 + index there; 0 while it is full
@@ -53,6 +54,9 @@ type inner struct {
 
 	reserveTAT Ticks // oversubscribed: the reserve is a bucket of its own
 
+	clocks []clock // by which the children are lent to, one a prio
+	claim  claim
+
 	dyn dynamic
 }
 
@@ -65,7 +69,7 @@ func newClass(p *plan, parent *class, name string) *class {
 		x.sh = newShaping(x)
 	}
 	if p.inner() {
-		x.in = &inner{index: make(map[string]*class, len(p.children))}
+		x.in = &inner{index: make(map[string]*class, len(p.children)), clocks: make([]clock, p.prios)}
 		for _, q := range p.children {
 			x.addNamed(newClass(q, x, q.spec.Name))
 		}

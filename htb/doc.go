@@ -51,7 +51,8 @@
 //
 // The refusing class is the first from the leaf up that stands in the way: it is at its
 // ceil (C < c), or what it has left under its ceil its other children may claim; if no
-// class does, it is the root, which has nothing to lend.
+// class does, it is the root, which has nothing to lend. Where there is something to
+// lend, but for others, it is the first class whose child has had its share.
 //
 // # Why the reserve
 //
@@ -71,6 +72,27 @@
 // Its V is a bucket of its own rate and of its burst less headroom, charged with what
 // its children send on their own rates, and its burst one second of its rate and
 // headroom. Below it guarantees are best effort; its neighbours keep theirs.
+//
+// # Fair shares
+//
+// What a class passes on to its children beyond their guarantees goes by prio, the
+// lowest first, and within a prio max-min fairly by quantum, level by level: all that
+// borrow get as much for their quantum, but for those who want less. Nothing queues, so
+// a class reckons with marks:
+//
+//	m   a child's mark: what it borrowed, over its quantum
+//	K   the class's clock, one for each prio of its children: the largest mark at which
+//	    any of them was served
+//
+// A child with m <= K is behind, one with m > K ahead: it has had its share. Those behind
+// may borrow all that lies over V. One ahead leaves a part P of it, of at most a third of
+// what the class can have over V, and so does one of a later prio; "R >= c + V" above reads
+// R >= c + V + P for them, C likewise. A loan raises m by c over the quantum and K to where m
+// was. So tokens wait a moment for who is behind, and go to anyone before they would be
+// lost: a lone borrower gets all there is, and who asks a thousand times as often as its
+// neighbours no more than they. A child that has not asked for a while makes up for a tenth
+// of a second or two. docs/fair-borrowing.md has the method, its bounds and what it was
+// measured against.
 //
 // # A worked example
 //
@@ -101,6 +123,8 @@
 //	(b) A leaf that stays inside rate*t + burst is never refused, whatever the
 //	    others do, while no class above it is in debt (see [Hold]).
 //	(c) A refused request changes no bucket, and no counter but wants and rejected.
+//	    (One that came first in line and found too few tokens has as many kept together
+//	    for it until it can have come back.)
 //	(d) What a class lends and borrows equals what its children borrow; the root
 //	    never borrows; wants, gets and rejected add up level by level.
 //	(e) A lone leaf reaches its ceil, and a saturated tree gives out all it has.
@@ -113,6 +137,4 @@
 //
 // Each has a property test of the same letter in laws_test.go, and the decision
 // itself is compared with a naive reference in reference_test.go.
-//
-// Who gets the excess when several want it is, in this version, who asks first.
 package htb

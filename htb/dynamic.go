@@ -79,14 +79,14 @@ func (x *class) sweep(now Time, most int) {
 	}
 }
 
-// restsAt returns when every bucket of x and of those below it is full and every
-// hold settled, if nothing more comes; or an earlier time at which to ask again.
+// restsAt returns when every bucket of x and of those below it is full, what they
+// borrowed is forgotten and every hold settled, if nothing more comes; or an earlier time at which to ask again.
 // From then on x equals a new child.
 func (x *class) restsAt(now Time) Time {
 	if x.open > 0 || x.sh != nil && x.sh.busy() {
 		return now.Add(recheck)
 	}
-	at := x.bucketsFullAt()
+	at := max(x.bucketsFullAt(), x.sharesRest(now))
 	if x.in == nil {
 		return at
 	}

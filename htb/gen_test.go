@@ -105,3 +105,25 @@ func mustTree(t interface{ Fatal(...any) }, s Spec) *Tree {
 	}
 	return tree
 }
+
+// genBusy draws calls that together ask for more than the tree has, from a few leaves
+// at a time, one of which asks most often, with pauses between.
+func genBusy(t *rapid.T, root Spec, leaves, most int) []call {
+	r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 2))
+	cost := rapid.Int64Range(1, 10).Draw(t, "largest cost")
+	over := rapid.Float64Range(0.5, 10).Draw(t, "overload")
+	gap := float64(cost+1) / 2 / root.Rate.PerSecond() / over
+	calls := make([]call, 0, most)
+	for len(calls) < most {
+		asking := r.Perm(leaves)[:1+r.IntN(leaves)]
+		for range 20 + r.IntN(200) {
+			leaf := asking[0]
+			if r.IntN(2) == 0 {
+				leaf = asking[r.IntN(len(asking))]
+			}
+			calls = append(calls, call{time.Duration(r.ExpFloat64() * gap * 1e9), leaf, 1 + r.Int64N(cost)})
+		}
+		calls[len(calls)-1].after += time.Duration(r.ExpFloat64() * float64([]time.Duration{time.Millisecond, 100 * time.Millisecond, 3 * time.Second}[r.IntN(3)]))
+	}
+	return calls
+}

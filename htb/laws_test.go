@@ -326,13 +326,13 @@ func TestLawWorkConserving(t *testing.T) {
 			continue
 		}
 		from := warm.Add(least.Takes(units) + time.Hour)
-		warm = from.Add(spec.Rate.Takes(500))
+		warm = from.Add(spec.Rate.Takes(units))
 		drive(tree, leaves, from, warm, 1)
 		sum := int64(0)
-		for _, g := range drive(tree, leaves, warm, warm.Add(spec.Rate.Takes(units)), 1) {
+		for _, g := range drive(tree, leaves, warm, warm.Add(spec.Rate.Takes(4*units)), 1) {
 			sum += g
 		}
-		require.InEpsilon(t, units, float64(sum), 0.001, "tree %d saturated", seed)
+		require.InEpsilon(t, 4*units, float64(sum), 0.001, "tree %d saturated", seed)
 	}
 }
 
@@ -423,7 +423,11 @@ func TestLawDroppingChangesNothing(t *testing.T) {
 		spec.Children[1].Children[0].Idle = 1 << 62
 		keeping := mustTree(t, spec)
 		now := Time(0)
-		for i, c := range genCalls(t, 8, 300) {
+		calls := genCalls(t, 8, 300)
+		if rapid.Bool().Draw(t, "busy") {
+			calls = genBusy(t, spec, 8, 2000)
+		}
+		for i, c := range calls {
 			now = now.Add(c.after)
 			names := []string{"free", fmt.Sprint("client-", c.leaf)}
 			if c.leaf == 0 {

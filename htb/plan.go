@@ -31,6 +31,7 @@ type plan struct {
 	template    *plan   // the class made for any other name
 	largestLeaf int64   // largest burst of a leaf at or below
 
+	sharing
 	ticks         algo.Scale // the tree's
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
@@ -303,5 +304,8 @@ func (p *plan) scale(s algo.Scale, most int64) {
 	}
 	if p.template != nil {
 		p.template.scale(s, p.maxCost)
+	}
+	if p.inner() {
+		p.shareOut()
 	}
 }

@@ -11,15 +11,16 @@ import (
 	"github.com/go-sluice/sluice/algo"
 )
 
-// ref is the tree as section "Police" of the package comment defines it, with no
+// ref is the tree as the package comment and docs/fair-borrowing.md define it, with no
 // care for speed: token counts as exact fractions, the reserve added up from the
-// children every time.
+// children every time, the clocks worked out from all loans there were.
 type ref struct {
 	spec       Spec
 	parent     *ref
 	children   []*ref
 	rate, ceil *refBucket
 	reserve    *refBucket // oversubscribed
+	fair       refShare
 }
 
 type refBucket struct {
@@ -56,6 +57,7 @@ func newRef(s Spec, parent *ref) *ref {
 		}
 		x.reserve = newRefBucket(s.Rate, s.Burst-max(leaf, s.Rate.Over(time.Second/10)))
 	}
+	x.share()
 	return x
 }
 
@@ -97,27 +99,32 @@ func (x *ref) keeps(now Time) *big.Rat {
 
 // ask decides by trying every lender, the nearest first.
 func (x *ref) ask(now Time, cost int64) (lender int, ok bool) {
+	return x.asking(now, cost, true)
+}
+
+func (x *ref) asking(now Time, cost int64, fair bool) (lender int, ok bool) {
 	c := big.NewRat(cost, 1)
 	var path []*ref
 	for y := x; y != nil; y = y.parent {
 		path = append(path, y)
 	}
-	holds := func(b *refBucket, over *big.Rat) bool {
-		return b.fillTo(now).Cmp(new(big.Rat).Add(c, over)) >= 0
-	}
-	none := new(big.Rat)
+	places := x.places(now)
+	holds := func(b *refBucket, need *big.Rat) bool { return b.fillTo(now).Cmp(need) >= 0 }
 	for k := range path {
 		ok := true
 		for j, y := range path {
-			over := none
+			rate, ceil := c, c
 			if j >= 1 && j <= k {
-				over = y.keeps(now)
+				at := uint64(0)
+				if fair {
+					at = places[j]
+				}
+				rate = new(big.Rat).Add(y.leaving(now, c, y.rate, at), y.keeps(now))
+				ceil = new(big.Rat).Add(y.leaving(now, c, y.ceil, at), y.keeps(now))
 			}
-			ok = ok && holds(y.ceil, over)
-			if j == k {
-				ok = ok && holds(y.rate, over)
-			} else if j > k {
-				ok = ok && holds(y.rate, none)
+			ok = ok && holds(y.ceil, ceil)
+			if j >= k {
+				ok = ok && holds(y.rate, rate)
 			}
 		}
 		if ok {
@@ -128,6 +135,7 @@ func (x *ref) ask(now Time, cost int64) (lender int, ok bool) {
 }
 
 func (x *ref) pay(now Time, lender int, cost int64) {
+	x.lend(now, lender, cost)
 	c := big.NewRat(cost, 1)
 	for j := 0; x != nil; j, x = j+1, x.parent {
 		x.ceil.take(now, c)
@@ -154,9 +162,14 @@ func decidesAsTheReference(t *rapid.T) {
 	tree := mustTree(t, spec)
 	spec = spec.Resolved()
 	model := newRef(spec, nil)
+	model.setTicks(big.NewInt(1))
 	leaves := leavesOf(spec)
 	now := Time(0)
-	for i, c := range genCalls(t, len(leaves), 300) {
+	calls := genCalls(t, len(leaves), 300)
+	if rapid.Bool().Draw(t, "busy") {
+		calls = genBusy(t, spec, len(leaves), 1000)
+	}
+	for i, c := range calls {
 		now = now.Add(c.after)
 		d, err := tree.Allow(now, c.cost, leaves[c.leaf]...)
 		if err != nil {
@@ -171,6 +184,9 @@ func decidesAsTheReference(t *rapid.T) {
 			leaf.pay(now, lender, c.cost)
 			continue
 		}
+		_, unshared := leaf.asking(now, c.cost, false)
+		require.Equal(t, unshared, d.Reason == FairShare, "call %d at %d: %v", i, now, d.Reason)
+		leaf.stake(now, c.cost, d.RetryAfter)
 		if d.RetryAfter == Never {
 			continue
 		}

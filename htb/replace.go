@@ -51,7 +51,9 @@ func (x *class) become(now Time, p *plan) {
 	} else if p.oversub {
 		x.in.reserveTAT = Ticks{}
 	}
-	x.adopt(now, old)
+	if same := x.adopt(now, old); !same || x.prios != old.prios || x.window != old.window || x.ticks != old.ticks {
+		x.reshare()
+	}
 	x.recount(now)
 	if solvent { // a class in debt stays in debt
 		x.cover(now)
@@ -59,9 +61,15 @@ func (x *class) become(now Time, p *plan) {
 }
 
 // adopt gives x the children of its plan: those that stay, those that are new,
-// and, under a template, what used to be named.
-func (x *class) adopt(now Time, old *plan) {
+// and, under a template, what used to be named. It says whether those that stay
+// share as before.
+func (x *class) adopt(now Time, old *plan) (same bool) {
 	in, was := x.in, x.in.index
+	same = true
+	become := func(c *class, q *plan) {
+		same = same && c.turn == q.turn && c.step == q.step
+		c.become(now, q)
+	}
 	rests := in.dyn.resting
 	in.named, in.index = nil, make(map[string]*class, len(was))
 	for _, q := range x.plan.children {
@@ -69,7 +77,7 @@ func (x *class) adopt(now Time, old *plan) {
 		if c == nil {
 			c = newClass(q, x, q.spec.Name)
 		} else {
-			c.become(now, q)
+			become(c, q)
 		}
 		c.dynamic = false
 		delete(was, q.spec.Name)
@@ -89,7 +97,7 @@ func (x *class) adopt(now Time, old *plan) {
 			c.markDropped()
 			continue
 		}
-		c.become(now, x.template)
+		become(c, x.template)
 		c.dynamic = true
 		in.index[name] = c
 		in.dyn.live++
@@ -100,11 +108,24 @@ func (x *class) adopt(now Time, old *plan) {
 		heap.Push(&in.dyn.resting, resting{rests, c})
 	}
 	if o := in.dyn.overflow; o != nil && x.template != nil {
-		o.become(now, x.template)
+		become(o, x.template)
 	} else if o != nil {
 		in.dyn.gone.add(o.counts)
 		o.markDropped()
 		in.dyn.overflow = nil
+	}
+	return same
+}
+
+// reshare starts the sharing of x's excess anew, for prios, quanta or a size that are
+// others: which of the children is ahead would mean nothing.
+func (x *class) reshare() {
+	x.in.clocks, x.in.claim = make([]clock, x.prios), claim{}
+	for _, c := range x.in.index {
+		c.mark = Ticks{}
+	}
+	if o := x.in.dyn.overflow; o != nil {
+		o.mark = Ticks{}
 	}
 }
 

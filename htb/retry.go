@@ -21,27 +21,41 @@ const (
 
 // retryAfter returns how long after now need passes if nothing else comes.
 func (x *class) retryAfter(now Time, need Ticks) time.Duration {
-	best, found := Time(math.MaxInt64), false
-	for lender := x; lender != nil; lender = lender.parent {
-		if at, ok := x.passesAt(now, need, lender); ok && (!found || at < best) {
-			best, found = at, true
+	for from := now; ; {
+		var at [MaxDepth]place
+		until := Time(math.MaxInt64) // these places, and the claims, last
+		for k, y := 1, x; y.parent != nil; k++ {
+			at[k] = y.place(from, at[k-1])
+			until = min(until, y.placeUntil(from))
+			if y = y.parent; y.in.claim.until > from {
+				until = min(until, y.in.claim.until)
+			}
 		}
+		best, found := Time(math.MaxInt64), false
+		for lender := x; lender != nil; lender = lender.parent {
+			if t, ok := x.passesAt(from, need, lender, &at); ok && (!found || t < best) {
+				best, found = t, true
+			}
+		}
+		switch {
+		case found && best <= until:
+			return best.Sub(now)
+		case until == math.MaxInt64:
+			return Never
+		}
+		from = until
 	}
-	if !found {
-		return Never
-	}
-	return best.Sub(now)
 }
 
 // passesAt returns the earliest time from now on at which lender could lend need
-// to x, if nothing else came.
+// to x, if nothing else came and the places on the way stayed as they are.
 //
 // Each condition holds during one stretch of time: a bucket left alone fills, and
 // what it has over a reserve grows until the bucket is full, then shrinks while
 // the reserve still grows. So going on from condition to condition, each time to
 // the earliest instant not before the last, either settles after two rounds or
 // never does.
-func (x *class) passesAt(now Time, need Ticks, lender *class) (Time, bool) {
+func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]place) (Time, bool) {
 	at := now
 	for {
 		before := at
@@ -51,17 +65,17 @@ func (x *class) passesAt(now Time, need Ticks, lender *class) (Time, bool) {
 			}
 		}
 		through := lender != x // the loan passes here, and leaves the reserve
-		for y := x; y != nil; y = y.parent {
+		for k, y := 0, x; y != nil; k, y = k+1, y.parent {
 			if y == x || !through { // at the leaf, and above the lender
 				if !wait(&at, y.ceil, y.ceilTAT, need) {
 					return 0, false
 				}
-			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, need) {
+			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, y.leaving(now, need, y.ceilOver, places[k])) {
 				return 0, false
 			}
 			switch {
 			case y == lender && through:
-				if !y.waitOver(&at, y.rate, y.rateTAT, need) {
+				if !y.waitOver(&at, y.rate, y.rateTAT, y.leaving(now, need, y.rateOver, places[k])) {
 					return 0, false
 				}
 				through = false

@@ -71,6 +71,7 @@ func (h *Hold) Settle(now Time, cost int64) error {
 	} else {
 		h.leaf.charge(now, h.lender, cost-h.cost)
 	}
+	h.leaf.reborrow(h.lender, cost-h.cost)
 	h.leaf.countSettled(h.lender, cost-h.cost)
 	return nil
 }

@@ -147,8 +147,10 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, tree: t, leaf: x, at: now}
 	if d.Allowed {
 		x.charge(now, v.by, cost)
+		x.borrow(now, v.by, cost)
 	} else {
 		d.RetryAfter = x.retryAfter(now, need)
+		x.stake(now, cost, d.RetryAfter)
 	}
 	return d, nil
 }
@@ -248,7 +250,7 @@ func (d Decision) Remaining() int64 {
 	if d.leaf.dropped || d.leaf.in != nil {
 		return 0
 	}
-	return min(d.leaf.maxCost, d.leaf.ticks.Units(d.leaf.remaining(d.tree.advance(d.at))))
+	return d.leaf.remaining(d.tree.advance(d.at))
 }
 
 // Reset returns how long from then on the leaf's own buckets need to be full

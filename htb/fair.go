@@ -1,0 +1,344 @@
+package htb
+
+import (
+	"math"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// This file shares excess, what a class passes on to its children beyond their
+// guarantees, max-min fairly, also when nothing queues: docs/fair-borrowing.md.
+//
+// Every child has a mark, the excess it was given over its quantum, and its parent a
+// clock, the largest mark at which anybody was served. A child whose mark is over the
+// clock is ahead: it has had its share. All others are behind. A class lends to those
+// behind down to its last token, to those ahead only what lies over a part that it
+// keeps for the others. So tokens wait a moment for who is behind, and go to anyone
+// before they would be lost.
+
+// place says how much of what a class can have over its reserve a request must leave
+// to others: 0, nothing, for those who come first, up to nearly all of the lower half,
+// in 2^-33. Places are compared before anything else: a class that is ahead of its
+// siblings comes after them whatever its own children do.
+type place = uint32
+
+// forget is how many windows make an epoch. A mark of the epoch before last no longer
+// counts as ahead, whoever was served since; a prio at which nobody was served for as
+// long has no part of the tokens to itself.
+const forget = 32
+
+// unitStep is how far a loan of one unit moves the mark of the child with the
+// largest quantum.
+const unitStep = 1 << 24
+
+// comeBack is for how many windows after it would pass a claim is kept.
+const comeBack = 8
+
+// A child may be ahead by so much of what its parent can have over its reserve: those
+// who ask seldom are then not ahead with their second request.
+const leeway = 1. / 32
+
+// sharing is the part of a class's plan by which it lends and borrows.
+type sharing struct {
+	// as a child
+	turn int    // of its prio, among those of its siblings
+	step uint64 // of its mark, per unit
+	lead Ticks  // by how much its mark may be over the clock
+
+	// as a parent
+	prios              int     // of its children
+	last               float64 // the last place there is
+	keeps              uint64  // what who comes last must leave, over last, in 2^-32
+	window             window  // over which shares are evened out
+	rateOver, ceilOver Ticks   // what the buckets hold at most over the reserve
+}
+
+// shareOut fills in how p lends to its children.
+func (p *plan) shareOut() {
+	all := p.children
+	if p.template != nil {
+		all = append(all[:len(all):len(all)], p.template)
+	}
+	var prios []int
+	most := 0.0
+	for _, q := range all {
+		prios = append(prios, q.spec.Prio)
+		most = max(most, q.spec.Weight())
+	}
+	slices.Sort(prios)
+	prios = slices.Compact(prios)
+	over := p.spec.Burst - p.promisedUnits
+	p.prios = len(prios)
+	below := 0.
+	for _, q := range all {
+		below = max(below, q.last)
+	}
+	p.last = (float64(p.prios-1) + .25 + .75*below) / float64(p.prios)
+	p.keeps = uint64(kappa / p.last * (1 << 32))
+	p.window = window(max(100*time.Millisecond, p.spec.Rate.Takes(over)))
+	p.rateOver, p.ceilOver = p.rate.Size().Sub(p.promised), p.ceil.Size().Sub(p.promised)
+	for _, q := range all {
+		q.turn = slices.Index(prios, q.spec.Prio)
+		q.step = uint64(min(math.Round(unitStep*most/q.spec.Weight()), 1<<62))
+		q.lead = q.steps(int64(float64(over) * leeway))
+	}
+}
+
+const kappa = 1. / 3
+
+// steps returns by how much a loan of cost moves the mark.
+func (p *plan) steps(cost int64) Ticks { return algo.Times(uint64(cost), p.step) }
+
+// window is a length of time; windows follow on each other from the first Time on.
+type window time.Duration
+
+func (w window) at(now Time) uint64 { return (uint64(now) ^ 1<<63) / uint64(w) }
+
+// begins returns when the n-th window begins.
+func (w window) begins(n uint64) Time {
+	hi, begin := bits.Mul64(n, uint64(w))
+	if hi > 0 {
+		return math.MaxInt64
+	}
+	return Time(begin ^ 1<<63)
+}
+
+// epoch returns when the n-th epoch after that of a window begins.
+func (w window) epoch(window, n uint64) Time { return w.begins((window/forget + n) * forget) }
+
+// clock is how far a class has come in lending to its children of one prio.
+type clock struct {
+	window   uint64 // of the latest loan
+	now      Ticks  // the largest mark at which a child was served
+	mid, old Ticks  // now at the begin of window, and of the window before
+	top      Ticks  // the largest mark a child was given
+	was, low Ticks  // top at the begin of the epoch, and of the epoch before
+}
+
+// least returns what counts as a mark at least, in the clock's window or a later one:
+// who has not asked for a while makes up for one to two windows, no more.
+func (k *clock) least(window uint64) Ticks {
+	mark := k.now
+	switch window - k.window {
+	case 0:
+		mark = k.old
+	case 1:
+		mark = k.mid
+	}
+	return larger(mark, k.forgotten(window))
+}
+
+// forgotten returns the largest mark that no longer counts as ahead.
+func (k *clock) forgotten(window uint64) Ticks {
+	switch window/forget - k.window/forget {
+	case 0:
+		return k.low
+	case 1:
+		return k.was
+	}
+	return k.top
+}
+
+// pace returns how far the clock came in the last window but this one.
+func (k *clock) pace(window uint64) Ticks {
+	begin := k.now
+	if window == k.window {
+		begin = k.mid
+	}
+	return larger(begin, k.forgotten(window)).Sub(k.least(window))
+}
+
+// serve moves the clock on for a child that is lent to, and returns what its mark is
+// to be counted from.
+func (k *clock) serve(window uint64, mark, lead Ticks) Ticks {
+	if window != k.window {
+		now, least := larger(k.now, k.forgotten(window)), k.least(window)
+		if k.low = k.forgotten(window); window/forget != k.window/forget {
+			k.was = k.top
+		}
+		k.now, k.mid, k.old, k.window = now, now, least, window
+	}
+	mark = larger(mark, k.old)
+	k.now = larger(k.now, mark.Sub(lead))
+	return mark
+}
+
+// passes returns when mark is the least there is, if nothing more is lent.
+func (k *clock) passes(w window, mark Ticks) Time {
+	at := w.epoch(k.window, 2)
+	if !k.was.Less(mark) {
+		at = w.epoch(k.window, 1)
+	}
+	switch {
+	case !k.mid.Less(mark):
+		return min(at, w.begins(k.window+1))
+	case !k.now.Less(mark):
+		return min(at, w.begins(k.window+2))
+	}
+	return at
+}
+
+func larger(a, b Ticks) Ticks {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
+func smaller(a, b Ticks) Ticks {
+	if a.Less(b) {
+		return a
+	}
+	return b
+}
+
+// clock returns that of x's parent for x.
+func (x *class) clock() *clock { return &x.parent.in.clocks[x.turn] }
+
+// ahead says whether x has had its share of its parent's excess. A class whose own
+// children must leave something to each other is ahead sooner, so that what it is
+// behind by is theirs who come first: by that part of what a window brings.
+func (x *class) ahead(window uint64, below place) bool {
+	k := x.clock()
+	mark := x.mark.Sub(x.lead)
+	if below > 0 {
+		mark = mark.Add(k.pace(window).Part(below))
+	}
+	return k.now.Less(mark) && k.forgotten(window).Less(mark)
+}
+
+// place returns that of x among the children of its parent, given that among its own.
+// Each prio in use has an equal part of the places, those behind its lower end, those
+// ahead its upper half.
+func (x *class) place(now Time, below place) place {
+	window := x.parent.window.at(now)
+	before, all := uint64(0), uint64(1)
+	for i := range x.parent.in.clocks {
+		if i != x.turn && window-x.parent.in.clocks[i].window < forget {
+			if all++; i < x.turn {
+				before++
+			}
+		}
+	}
+	at := before << 32
+	if x.ahead(window, below) {
+		at += 1<<30 + uint64(below)/4*3
+	}
+	return place(at / all)
+}
+
+// placeUntil returns a time until which the place of x stays as it is, if nothing is
+// lent.
+func (x *class) placeUntil(now Time) Time {
+	w, until := x.parent.window, Time(math.MaxInt64)
+	for i := range x.parent.in.clocks {
+		k := &x.parent.in.clocks[i]
+		for _, at := range [...]Time{w.begins(k.window + 1), w.begins(k.window + 2), w.begins(k.window + forget), w.epoch(k.window, 1), w.epoch(k.window, 2)} {
+			if at > now {
+				until = min(until, at)
+			}
+		}
+	}
+	return until
+}
+
+// leaving returns how much x must have over its reserve to lend need at a place, of
+// most that it can have.
+func (x *class) leaving(now Time, need, most Ticks, at place) Ticks {
+	if at == 0 || most.Less(need) {
+		return need
+	}
+	rest := most.Sub(need)
+	keep := rest.Part(place(uint64(at) * x.keeps >> 32))
+	if c := &x.in.claim; c.at < at && now < c.until {
+		keep = larger(keep, smaller(c.need, rest))
+	}
+	return need.Add(keep)
+}
+
+// claim keeps tokens together for a request that found too few: those whose place is
+// after its own leave as many, until it can have come back. Without it small requests
+// would keep a class too short of tokens for large ones.
+type claim struct {
+	need  Ticks
+	cost  int64
+	at    place
+	until Time
+}
+
+// stake makes a claim for a refused request of x that was first in line, at the class
+// that was short of tokens; it would pass after wait.
+func (x *class) stake(now Time, cost int64, wait time.Duration) {
+	need, at := x.ticks.Cost(cost), place(0)
+	if wait == Never || !x.underCeil(now, need) {
+		return
+	}
+	for x.parent != nil {
+		if x.ahead(x.parent.window.at(now), at) {
+			return
+		}
+		at, x = x.place(now, at), x.parent
+		lacks := x.leaving(now, need, x.ceilOver, at)
+		if x.parent != nil && x.underCeil(now, lacks.Add(x.reserved(now))) {
+			continue
+		}
+		if c := &x.in.claim; now >= c.until || at < c.at || at == c.at && c.need.Less(lacks) {
+			w := time.Duration(x.window)
+			*c = claim{lacks, cost, at, now.Add(min(wait, forget*w)).Add(comeBack * w)}
+		}
+		return
+	}
+}
+
+// borrow moves the marks of x and of the classes above it below the lender.
+func (x *class) borrow(now Time, lender int, cost int64) {
+	if cost == 0 {
+		return
+	}
+	for ; lender > 0; lender-- {
+		k := x.clock()
+		x.mark = k.serve(x.parent.window.at(now), x.mark, x.lead).Add(x.steps(cost))
+		k.top = larger(k.top, x.mark)
+		if x = x.parent; cost >= x.in.claim.cost {
+			x.in.claim = claim{}
+		}
+	}
+}
+
+// reborrow corrects the marks of a loan.
+func (x *class) reborrow(lender int, more int64) {
+	for ; lender > 0 && !x.dropped; lender-- {
+		if more < 0 {
+			x.mark = x.mark.Sub(x.steps(-more))
+		} else {
+			x.mark = x.mark.Add(x.steps(more))
+			k := x.clock()
+			k.top = larger(k.top, x.mark)
+		}
+		x = x.parent
+	}
+}
+
+// sharesRest returns when the mark of x, and the clocks and the claim by which it
+// lends, are as good as those of a new class, if nothing more is lent.
+func (x *class) sharesRest(now Time) Time {
+	at := Time(math.MinInt64)
+	if x.parent != nil {
+		k := x.clock()
+		if k.least(x.parent.window.at(now)).Less(x.mark) {
+			at = k.passes(x.parent.window, x.mark)
+		}
+	}
+	if x.in != nil {
+		at = max(at, x.in.claim.until)
+		for i := range x.in.clocks {
+			if k := &x.in.clocks[i]; *k != (clock{}) {
+				at = max(at, x.window.begins(k.window+forget), k.passes(x.window, k.top))
+			}
+		}
+	}
+	return at
+}

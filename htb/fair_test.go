@@ -1,0 +1,98 @@
+package htb
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"pgregory.net/rapid"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// A clock keeps a few numbers of all its past; the reference looks the same up in a
+// list of all loans.
+func TestClockForgetsInTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		const w = window(10)
+		k, model := &clock{}, &refShare{window: uint64(w), loans: make([][]refLoan, 1)}
+		marks := make([]uint64, 3)
+		of := func(n *big.Int) Ticks { return ticks(n.Uint64()) }
+		now := Time(0)
+		for range 60 {
+			now += Time(r.IntN([]int{1, 12, 30, 400, 1500}[r.IntN(5)]))
+			at := w.at(now)
+			_, begin, least := model.clockAt(0, now)
+			require.Equal(t, of(least), k.least(at), "least at %d", now)
+			require.Equal(t, of(model.forgotten(0, now)), k.forgotten(at), "forgotten at %d", now)
+			require.Equal(t, of(new(big.Int).Sub(begin, least)), k.pace(at), "pace at %d", now)
+
+			i, lead := r.IntN(len(marks)), uint64(r.IntN(3))
+			clock, _, least := model.clockAt(0, now)
+			_, top := model.before(0, math.MaxInt64)
+			from := most(new(big.Int).SetUint64(marks[i]), least)
+			require.Equal(t, of(from), k.serve(at, ticks(marks[i]), ticks(lead)))
+			marks[i] = from.Uint64() + 1 + uint64(r.IntN(5))
+			k.top = larger(k.top, ticks(marks[i]))
+			served := most(clock, new(big.Int).Sub(from, new(big.Int).SetUint64(lead)))
+			model.loans[0] = append(model.loans[0], refLoan{now, served, most(top, new(big.Int).SetUint64(marks[i]))})
+			for _, m := range marks { // when it is forgotten is told to the nanosecond
+				if m := ticks(m); k.least(at).Less(m) {
+					passes := k.passes(w, m)
+					require.Less(t, now, passes)
+					require.True(t, k.least(w.at(passes-1)).Less(m))
+					require.False(t, k.least(w.at(passes)).Less(m))
+				}
+			}
+		}
+	})
+}
+
+func ticks(n uint64) Ticks { return algo.Times(n, 1) }
+
+// wide is a root of 1000/s over n leaves that are guaranteed next to nothing, and may
+// borrow all there is.
+func wide(n int) Spec {
+	root := perSecond("", 1000, 0)
+	for i := range n {
+		c := perSecond(fmt.Sprint("c", i), 1, 1000)
+		c.Rate, c.Burst, c.CBurst = rate(1, time.Hour), 1, 100
+		root.Children = append(root.Children, c)
+	}
+	return root
+}
+
+// A decision beside a loud neighbour costs the same whatever the number of children.
+func BenchmarkBorrow(b *testing.B) {
+	for _, n := range []int{10, 1000, 100_000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			b.ReportAllocs()
+			tree := mustTree(b, wide(n))
+			leaves := make([]*Leaf, n)
+			now := Time(0)
+			for i := range leaves {
+				leaves[i], _ = tree.Leaf(fmt.Sprint("c", i))
+				leaves[i].Allow(now, 1)
+			}
+			r := rand.New(rand.NewPCG(1, 2))
+			passed := 0
+			for i := 0; b.Loop(); i++ {
+				now += Time(100 * time.Microsecond) // ten times what there is
+				leaf := leaves[0]
+				if i%10 == 0 {
+					leaf = leaves[1+r.IntN(n-1)]
+				}
+				if d, _ := leaf.Allow(now, 1); d.Allowed {
+					passed++
+				}
+			}
+			b.ReportMetric(100*float64(passed)/float64(b.N), "%passed")
+		})
+	}
+}

@@ -184,6 +184,15 @@ check_generated() {
   fi
 }
 
+# check_bench looks after the benchmarks, which are a module of their own.
+check_bench() {
+  cd bench
+  go mod tidy -diff
+  go vet ./...
+  go tool -modfile=../tools/go.mod staticcheck ./...
+  go test ./...
+}
+
 check_test() { go test ./...; }
 check_race() { go test -race -shuffle=on -timeout=6m ./...; }
 
@@ -242,6 +251,7 @@ step "go fix" check_fix
 step staticcheck check_staticcheck
 step "go mod tidy" check_tidy
 step generated check_generated
+step bench check_bench
 if $quick; then
   step "go test" check_test
 else

@@ -20,39 +20,47 @@ import (
 // before they would be lost.
 
 // place says how much of what a class can have over its reserve a request must leave
-// to others: 0, nothing, for those who come first, up to nearly all of the lower half,
-// in 2^-33. Places are compared before anything else: a class that is ahead of its
-// siblings comes after them whatever its own children do.
+// to others: 0, nothing, for those who come first. Places are compared before anything
+// else: a class that is ahead of its siblings comes after them whatever its own
+// children do.
 type place = uint32
 
-// forget is how many windows make an epoch. A mark of the epoch before last no longer
-// counts as ahead, whoever was served since; a prio at which nobody was served for as
-// long has no part of the tokens to itself.
-const forget = 32
+const (
+	// kept is the part of what a class can have over its reserve that those who come
+	// last must leave: 1 in so many. More protects large requests of those who ask
+	// seldom, less makes the most of traffic that comes in clusters.
+	kept = 3
 
-// unitStep is how far a loan of one unit moves the mark of the child with the
-// largest quantum.
-const unitStep = 1 << 24
+	// forget is how many windows make an epoch. A mark of the epoch before last no longer
+	// counts as ahead, whoever was served since; a prio at which nobody was served for as
+	// long has no part of the tokens to itself.
+	forget = 32
 
-// comeBack is for how many windows after it would pass a claim is kept.
-const comeBack = 8
+	// comeBack is for how many windows after it would pass a claim is kept.
+	comeBack = 8
 
-// A child may be ahead by so much of what its parent can have over its reserve: those
-// who ask seldom are then not ahead with their second request.
-const leeway = 1. / 32
+	// unitStep is how far a loan of one unit moves the mark of the child with the
+	// largest quantum.
+	unitStep = 1 << 24
+
+	// leeway is how far a mark may be over the clock without being ahead: what moves the
+	// mark of the largest quantum by 1 in so many of what a class can have over its
+	// reserve. Those who ask seldom are then not ahead with their second request.
+	leeway = 32
+)
 
 // sharing is the part of a class's plan by which it lends and borrows.
 type sharing struct {
 	// as a child
 	turn int    // of its prio, among those of its siblings
 	step uint64 // of its mark, per unit
-	lead Ticks  // by how much its mark may be over the clock
 
 	// as a parent
 	prios              int     // of its children
 	last               float64 // the last place there is
-	keeps              uint64  // what who comes last must leave, over last, in 2^-32
+	keeps              uint64  // 1/kept over last, in 2^-32
 	window             window  // over which shares are evened out
+	lead               Ticks   // by how much marks may be over the clock
 	rateOver, ceilOver Ticks   // what the buckets hold at most over the reserve
 }
 
@@ -77,17 +85,15 @@ func (p *plan) shareOut() {
 		below = max(below, q.last)
 	}
 	p.last = (float64(p.prios-1) + .25 + .75*below) / float64(p.prios)
-	p.keeps = uint64(kappa / p.last * (1 << 32))
+	p.keeps = uint64((1 << 32) / (kept * p.last))
 	p.window = window(max(100*time.Millisecond, p.spec.Rate.Takes(over)))
 	p.rateOver, p.ceilOver = p.rate.Size().Sub(p.promised), p.ceil.Size().Sub(p.promised)
+	p.lead = algo.Times(uint64(over), unitStep/leeway)
 	for _, q := range all {
 		q.turn = slices.Index(prios, q.spec.Prio)
 		q.step = uint64(min(math.Round(unitStep*most/q.spec.Weight()), 1<<62))
-		q.lead = q.steps(int64(float64(over) * leeway))
 	}
 }
-
-const kappa = 1. / 3
 
 // steps returns by how much a loan of cost moves the mark.
 func (p *plan) steps(cost int64) Ticks { return algo.Times(uint64(cost), p.step) }
@@ -203,16 +209,16 @@ func (x *class) clock() *clock { return &x.parent.in.clocks[x.turn] }
 // behind by is theirs who come first: by that part of what a window brings.
 func (x *class) ahead(window uint64, below place) bool {
 	k := x.clock()
-	mark := x.mark.Sub(x.lead)
+	mark := x.mark.Sub(x.parent.lead)
 	if below > 0 {
 		mark = mark.Add(k.pace(window).Part(below))
 	}
 	return k.now.Less(mark) && k.forgotten(window).Less(mark)
 }
 
-// place returns that of x among the children of its parent, given that among its own.
-// Each prio in use has an equal part of the places, those behind its lower end, those
-// ahead its upper half.
+// place returns that of a request of x at its parent, given that at x. Each prio in use
+// has an equal part of the places: those behind its lower end, those ahead the rest but
+// for a quarter, which lies between the two.
 func (x *class) place(now Time, below place) place {
 	window := x.parent.window.at(now)
 	before, all := uint64(0), uint64(1)
@@ -300,7 +306,7 @@ func (x *class) borrow(now Time, lender int, cost int64) {
 	}
 	for ; lender > 0; lender-- {
 		k := x.clock()
-		x.mark = k.serve(x.parent.window.at(now), x.mark, x.lead).Add(x.steps(cost))
+		x.mark = k.serve(x.parent.window.at(now), x.mark, x.parent.lead).Add(x.steps(cost))
 		k.top = larger(k.top, x.mark)
 		if x = x.parent; cost >= x.in.claim.cost {
 			x.in.claim = claim{}
@@ -326,6 +332,9 @@ func (x *class) reborrow(lender int, more int64) {
 // lends, are as good as those of a new class, if nothing more is lent.
 func (x *class) sharesRest(now Time) Time {
 	at := Time(math.MinInt64)
+	if x.sh != nil { // a queue has its order
+		return at
+	}
 	if x.parent != nil {
 		k := x.clock()
 		if k.least(x.parent.window.at(now)).Less(x.mark) {

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -94,5 +95,46 @@ func BenchmarkBorrow(b *testing.B) {
 			}
 			b.ReportMetric(100*float64(passed)/float64(b.N), "%passed")
 		})
+	}
+}
+
+// The law of docs/fair-borrowing.md: the marks of children that keep asking lie between
+// the clock of two windows ago and what one request and the leeway take them over it.
+func TestBorrowersStayTogether(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		const n, over, largest = 5, 100, 10
+		root := wide(n)
+		root.Rate, root.Burst, root.CBurst = algo.PerSecond(400), over+n, over+n // the window is 0.25 s
+		least, sum := 10., 0.
+		for i := range root.Children {
+			c := &root.Children[i]
+			c.Quantum = 1 + r.Int64N(4)
+			least, sum = min(least, c.Weight()), sum+c.Weight()
+		}
+		tree := mustTree(t, root)
+		spread := 2 * (largest/least + over/leeway + 0.5*400/sum)
+		borrowed := make([]float64, n)
+		now := Time(0)
+		for now < 16*second {
+			if now < second/2 { // until what was saved up is spent
+				clear(borrowed)
+			}
+			now = now.Add(time.Duration(r.Int64N(400_000)))
+			i := 0 // asks most often by far
+			if r.IntN(10) == 0 {
+				i = r.IntN(n)
+			}
+			cost := 1 + r.Int64N(largest)
+			d, err := tree.Allow(now, cost, fmt.Sprint("c", i))
+			require.NoError(t, err)
+			if d.Allowed && d.Up > 0 {
+				borrowed[i] += float64(cost) / root.Children[i].Weight()
+			}
+			if d := slices.Max(borrowed) - slices.Min(borrowed); d > spread {
+				require.Failf(t, "apart", "by %.1f, more than %.1f, at %v: %v", d, spread, now, borrowed)
+			}
+		}
+		require.Greater(t, slices.Min(borrowed), 3*spread, "it could have been more")
 	}
 }

@@ -28,8 +28,9 @@ type plan struct {
 	promised    algo.Ticks  // the sum of the children's bursts, or the size of reserve
 	oversub     bool
 	children    []*plan // named ones, in order
-	template    *plan   // the class made for any other name
-	largestLeaf int64   // largest burst of a leaf at or below
+	named       map[string]*plan
+	template    *plan // the class made for any other name
+	largestLeaf int64 // largest burst of a leaf at or below
 
 	sharing
 	ticks         algo.Scale // the tree's
@@ -118,7 +119,7 @@ func (c *compiler) warn(path []string, key, format string, args ...any) {
 
 // plan checks one class, fills in its defaults and goes on to those below it.
 func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
-	p := &plan{depth: len(path), use: c.use}
+	p := &plan{depth: len(path), use: c.use, named: make(map[string]*plan, len(s.Children))}
 	if len(path) >= MaxDepth {
 		c.say(path, "children", "is on level %d of at most %d: take a level out above it", len(path)+1, MaxDepth)
 		p.spec = s
@@ -146,6 +147,7 @@ func (c *compiler) plan(s Spec, parent *Spec, path []string) *plan {
 			p.template = q
 		} else {
 			p.children = append(p.children, q)
+			p.named[child.Name] = q
 		}
 		p.largestLeaf = max(p.largestLeaf, q.largestLeaf)
 	}
@@ -305,7 +307,7 @@ func (p *plan) scale(s algo.Scale, most int64) {
 	if p.template != nil {
 		p.template.scale(s, p.maxCost)
 	}
-	if p.inner() {
+	if p.inner() && p.use == toPolice {
 		p.shareOut()
 	}
 }

@@ -9,10 +9,10 @@ import (
 
 // refShare is what a class of the reference has to share excess by.
 type refShare struct {
-	mark    *big.Int
+	mark    *big.Int // as a child
 	step    *big.Int
-	lead    *big.Int
 	turn    int
+	lead    *big.Int // as a parent
 	last    float64
 	ticks   *big.Int // in a unit
 	window  uint64
@@ -57,13 +57,13 @@ func (x *ref) share() {
 	n := float64(len(prios))
 	x.fair.over = x.spec.Burst - promised
 	x.fair.window = uint64(max(100*time.Millisecond, x.spec.Rate.Takes(x.fair.over)))
+	x.fair.lead = new(big.Int).Mul(big.NewInt(1<<24/32), big.NewInt(x.fair.over))
 	x.fair.loans = make([][]refLoan, len(prios))
 	x.fair.last = (n - 1 + .25 + .75*last) / n
-	x.fair.keeping = uint64(1. / 3 / x.fair.last * (1 << 32))
+	x.fair.keeping = uint64((1 << 32) / (3 * x.fair.last))
 	for _, c := range x.children {
 		c.fair.turn = slices.Index(prios, c.spec.Prio)
 		c.fair.step = big.NewInt(int64(math.Round((1 << 24) * most / c.spec.Weight())))
-		c.fair.lead = new(big.Int).Mul(c.fair.step, big.NewInt(x.fair.over/32))
 	}
 }
 
@@ -142,7 +142,7 @@ func (x *ref) places(now Time) []uint64 {
 		}
 		clock, begin, least := s.clockAt(x.fair.turn, now)
 		pace := new(big.Int).Mul(new(big.Int).Sub(begin, least), new(big.Int).SetUint64(below))
-		mark := new(big.Int).Sub(x.fair.mark, x.fair.lead)
+		mark := new(big.Int).Sub(x.fair.mark, s.lead)
 		mark = mark.Add(most(mark, new(big.Int)), pace.Rsh(pace, 32))
 		at := before << 32
 		if mark.Cmp(clock) > 0 {
@@ -183,7 +183,7 @@ func (x *ref) lend(now Time, lender int, cost int64) {
 		from := most(x.fair.mark, least)
 		x.fair.mark = new(big.Int).Add(from, new(big.Int).Mul(x.fair.step, big.NewInt(cost)))
 		_, top := s.before(x.fair.turn, math.MaxInt64)
-		s.loans[x.fair.turn] = append(s.loans[x.fair.turn], refLoan{now, most(clock, new(big.Int).Sub(from, x.fair.lead)), most(top, x.fair.mark)})
+		s.loans[x.fair.turn] = append(s.loans[x.fair.turn], refLoan{now, most(clock, new(big.Int).Sub(from, s.lead)), most(top, x.fair.mark)})
 		if x = x.parent; cost >= x.fair.claim.cost {
 			x.fair.claim = refClaim{}
 		}
@@ -201,7 +201,7 @@ func (x *ref) stake(now Time, cost int64, wait time.Duration) {
 		s := &x.parent.fair
 		clock, begin, least := s.clockAt(x.fair.turn, now)
 		pace := new(big.Int).Mul(new(big.Int).Sub(begin, least), new(big.Int).SetUint64(places[k-1]))
-		mark := new(big.Int).Sub(x.fair.mark, x.fair.lead)
+		mark := new(big.Int).Sub(x.fair.mark, s.lead)
 		if mark.Add(most(mark, new(big.Int)), pace.Rsh(pace, 32)).Cmp(clock) > 0 {
 			return
 		}

@@ -73,10 +73,10 @@ func (p *plan) leads(names []string) error {
 		if err := checkName(name); err != nil {
 			return fmt.Errorf("htb: %w", err)
 		}
-		k := slices.IndexFunc(p.children, func(q *plan) bool { return q.spec.Name == name })
+		q, ok := p.named[name]
 		switch {
-		case k >= 0:
-			p = p.children[k]
+		case ok:
+			p = q
 		case p.template != nil:
 			p = p.template
 		default:

@@ -212,7 +212,7 @@ fuzz() {
   local try
   for try in 1 2; do
     echo "$1 $2"
-    if go test -run='^$' -fuzz="^$2\$" -fuzztime="${FUZZTIME:-5s}" "$1" 2>&1 | tee "$tmp/fuzz"; then
+    if go test -run='^$' -fuzz="^$2\$" -fuzztime="${FUZZTIME:-5s}" -fuzzminimizetime=10x "$1" 2>&1 | tee "$tmp/fuzz"; then
       return
     fi
     if [ $try = 2 ] || grep -q 'Failing input written' "$tmp/fuzz" ||

@@ -96,7 +96,7 @@ type loan struct {
 // not above top. With fair, each class on the way keeps for its other children what
 // is theirs by prio and quantum.
 func (x *class) loan(now Time, need Ticks, nearest, top int, fair bool) (l loan) {
-	at := place(0)
+	leaf, at := x, place(0)
 	for k := 1; k <= top; k++ {
 		if fair {
 			if at = x.place(now, at); at > 0 && l.shared == 0 {
@@ -105,11 +105,11 @@ func (x *class) loan(now Time, need Ticks, nearest, top int, fair bool) (l loan)
 		}
 		x = x.parent
 		reserve := x.reserved(now)
-		if !x.underCeil(now, x.leaving(now, need, x.ceilOver, at).Add(reserve)) {
+		if !x.underCeil(now, x.leaving(now, need, x.ceilOver, at, leaf).Add(reserve)) {
 			l.blocked = k
 			return l
 		}
-		if k >= nearest && x.hasRate(now, x.leaving(now, need, x.rateOver, at).Add(reserve)) {
+		if k >= nearest && x.hasRate(now, x.leaving(now, need, x.rateOver, at, leaf).Add(reserve)) {
 			l.lender = k
 			return l
 		}

@@ -27,14 +27,17 @@ type class struct {
 	alsoTAT          []Ticks
 	counts           counts
 
-	mark     Ticks    // how far it has come in borrowing, by the parent's clock
-	claimTAT Ticks    // the rate bucket as the parent's reserve counts it: without debt
-	fullAt   Time     // in parent's filling: no later than when that is full
-	filling  int      // 1 + index there; 0 while it is full
-	open     int      // holds not settled yet
-	sh       *shaping // of a tree that shapes
-	dynamic  bool     // made from a template
-	dropped  bool     // no longer in the tree; handles look for a live one
+	mark     Ticks // how far it has come in borrowing, by the parent's clock
+	claimTAT Ticks // the rate bucket as the parent's reserve counts it: without debt
+	fullAt   Time  // in parent's filling: no later than when that is full
+	filling  int   // 1 + index there; 0 while it is full
+
+	stakedUntil Time // of a leaf with a claim
+	staked      bool
+	open        int      // holds not settled yet
+	sh          *shaping // of a tree that shapes
+	dynamic     bool     // made from a template
+	dropped     bool     // no longer in the tree; handles look for a live one
 }
 
 // inner is what a class with children has besides: the children, and the

@@ -27,17 +27,16 @@ type place = uint32
 
 const (
 	// kept is the part of what a class can have over its reserve that those who come
-	// last must leave: 1 in so many. More protects large requests of those who ask
-	// seldom, less makes the most of traffic that comes in clusters.
-	kept = 3
+	// last must leave; where its children have several prios, keptByPrio of the rest for
+	// each further one. More protects large requests of those who ask seldom, less makes
+	// the most of traffic that comes in clusters.
+	kept       = 1. / 3
+	keptByPrio = 1. / 5
 
 	// forget is how many windows make an epoch. A mark of the epoch before last no longer
 	// counts as ahead, whoever was served since; a prio at which nobody was served for as
 	// long has no part of the tokens to itself.
 	forget = 32
-
-	// comeBack is for how many windows after it would pass a claim is kept.
-	comeBack = 8
 
 	// unitStep is how far a loan of one unit moves the mark of the child with the
 	// largest quantum.
@@ -58,7 +57,7 @@ type sharing struct {
 	// as a parent
 	prios              int     // of its children
 	last               float64 // the last place there is
-	keeps              uint64  // 1/kept over last, in 2^-32
+	keeps              uint64  // what who comes last must leave, over last, in 2^-32
 	window             window  // over which shares are evened out
 	lead               Ticks   // by how much marks may be over the clock
 	rateOver, ceilOver Ticks   // what the buckets hold at most over the reserve
@@ -85,8 +84,8 @@ func (p *plan) shareOut() {
 		below = max(below, q.last)
 	}
 	p.last = (float64(p.prios-1) + .25 + .75*below) / float64(p.prios)
-	p.keeps = uint64((1 << 32) / (kept * p.last))
-	p.window = window(max(100*time.Millisecond, p.spec.Rate.Takes(over)))
+	p.keeps = uint64((1 - (1-kept)*math.Pow(1-keptByPrio, float64(p.prios-1))) / p.last * (1 << 32))
+	p.window = window(max(100*time.Millisecond, p.spec.Ceil.Takes(max(over, 4))))
 	p.rateOver, p.ceilOver = p.rate.Size().Sub(p.promised), p.ceil.Size().Sub(p.promised)
 	p.lead = algo.Times(uint64(over), unitStep/leeway)
 	for _, q := range all {
@@ -194,13 +193,6 @@ func larger(a, b Ticks) Ticks {
 	return a
 }
 
-func smaller(a, b Ticks) Ticks {
-	if a.Less(b) {
-		return a
-	}
-	return b
-}
-
 // clock returns that of x's parent for x.
 func (x *class) clock() *clock { return &x.parent.in.clocks[x.turn] }
 
@@ -236,66 +228,81 @@ func (x *class) place(now Time, below place) place {
 	return place(at / all)
 }
 
-// placeUntil returns a time until which the place of x stays as it is, if nothing is
-// lent.
-func (x *class) placeUntil(now Time) Time {
-	w, until := x.parent.window, Time(math.MaxInt64)
-	for i := range x.parent.in.clocks {
-		k := &x.parent.in.clocks[i]
-		for _, at := range [...]Time{w.begins(k.window + 1), w.begins(k.window + 2), w.begins(k.window + forget), w.epoch(k.window, 1), w.epoch(k.window, 2)} {
-			if at > now {
-				until = min(until, at)
-			}
-		}
-	}
-	return until
+// changes tells of every time, maybe past, at which places by k change by themselves.
+func (k *clock) changes(w window, at func(Time)) {
+	at(w.begins(k.window + 1))
+	at(w.begins(k.window + 2))
+	at(w.begins(k.window + forget))
+	at(w.epoch(k.window, 1))
+	at(w.epoch(k.window, 2))
 }
 
-// leaving returns how much x must have over its reserve to lend need at a place, of
-// most that it can have.
-func (x *class) leaving(now Time, need, most Ticks, at place) Ticks {
+// leaving returns how much x must have over its reserve to lend need to a leaf at a
+// place, of most that it can have.
+func (x *class) leaving(now Time, need, most Ticks, at place, leaf *class) Ticks {
 	if at == 0 || most.Less(need) {
 		return need
 	}
-	rest := most.Sub(need)
-	keep := rest.Part(place(uint64(at) * x.keeps >> 32))
-	if c := &x.in.claim; c.at < at && now < c.until {
-		keep = larger(keep, smaller(c.need, rest))
+	keep := most.Sub(need).Part(place(uint64(at) * x.keeps >> 32))
+	if c := &x.in.claim; c.by != nil && c.by != leaf && c.at < at && now < c.until {
+		keep = larger(keep, c.need)
 	}
 	return need.Add(keep)
 }
 
 // claim keeps tokens together for a request that found too few: those whose place is
-// after its own leave as many, until it can have come back. Without it small requests
-// would keep a class too short of tokens for large ones.
+// after its own must leave as many, even if a class cannot have that many, until it has
+// come back or had the time to. Without it small requests would keep a class too short
+// of tokens for large ones, and the quickest would win where there is one token at a time.
 type claim struct {
+	by    *class // the leaf
 	need  Ticks
-	cost  int64
 	at    place
 	until Time
 }
 
-// stake makes a claim for a refused request of x that was first in line, at the class
-// that was short of tokens; it would pass after wait.
-func (x *class) stake(now Time, cost int64, wait time.Duration) {
-	need, at := x.ticks.Cost(cost), place(0)
-	if wait == Never || !x.underCeil(now, need) {
+// stake makes a claim for a refused request of the leaf x that was first in line, at
+// the class that was short of tokens; it would pass after wait. Who did not come back
+// for a claim makes none for an epoch.
+func (x *class) stake(now Time, need Ticks, wait time.Duration) {
+	if wait == Never || need.IsZero() || x.parent == nil || !x.underCeil(now, need) {
 		return
 	}
+	if x.staked && now >= x.stakedUntil && now < x.stakeForgotten() {
+		return
+	}
+	leaf, at := x, place(0)
 	for x.parent != nil {
 		if x.ahead(x.parent.window.at(now), at) {
 			return
 		}
 		at, x = x.place(now, at), x.parent
-		lacks := x.leaving(now, need, x.ceilOver, at)
+		lacks := x.leaving(now, need, x.ceilOver, at, leaf)
 		if x.parent != nil && x.underCeil(now, lacks.Add(x.reserved(now))) {
 			continue
 		}
-		if c := &x.in.claim; now >= c.until || at < c.at || at == c.at && c.need.Less(lacks) {
+		if c := &x.in.claim; c.by == nil || c.by == leaf || now >= c.until || at < c.at || at == c.at && c.need.Less(lacks) {
 			w := time.Duration(x.window)
-			*c = claim{lacks, cost, at, now.Add(min(wait, forget*w)).Add(comeBack * w)}
+			*c = claim{leaf, lacks, at, now.Add(min(wait, forget*w)).Add(w / 4)}
+			leaf.staked, leaf.stakedUntil = true, c.until
 		}
 		return
+	}
+}
+
+// stakeForgotten returns when it is forgotten that x did not come back for a claim.
+func (x *class) stakeForgotten() Time {
+	return x.stakedUntil.Add(forget * time.Duration(x.parent.window))
+}
+
+// unstake takes back the claim of a leaf that has been served.
+func (x *class) unstake() {
+	leaf := x
+	leaf.staked = false
+	for x = x.parent; x != nil; x = x.parent {
+		if x.in.claim.by == leaf {
+			x.in.claim = claim{}
+		}
 	}
 }
 
@@ -308,9 +315,7 @@ func (x *class) borrow(now Time, lender int, cost int64) {
 		k := x.clock()
 		x.mark = k.serve(x.parent.window.at(now), x.mark, x.parent.lead).Add(x.steps(cost))
 		k.top = larger(k.top, x.mark)
-		if x = x.parent; cost >= x.in.claim.cost {
-			x.in.claim = claim{}
-		}
+		x = x.parent
 	}
 }
 
@@ -341,8 +346,10 @@ func (x *class) sharesRest(now Time) Time {
 			at = k.passes(x.parent.window, x.mark)
 		}
 	}
+	if x.staked {
+		at = max(at, x.stakeForgotten())
+	}
 	if x.in != nil {
-		at = max(at, x.in.claim.until)
 		for i := range x.in.clocks {
 			if k := &x.in.clocks[i]; *k != (clock{}) {
 				at = max(at, x.window.begins(k.window+forget), k.passes(x.window, k.top))

@@ -144,3 +144,95 @@ func TestBorrowersStayTogether(t *testing.T) {
 		require.Greater(t, slices.Min(borrowed), 3*spread, "it could have been more")
 	}
 }
+
+// loudBeside drives a tree for a minute: loud asks a hundred times per token, others
+// come back when they are told to, with costs of their own. It returns what each got.
+func loudBeside(t *testing.T, tree *Tree, loud string, others map[string]int64) map[string]int64 {
+	token := tree.root.spec.Rate.Takes(1)
+	got, next := map[string]int64{}, map[string]Time{}
+	for now := Time(0); now < Time(0).Add(1000*token); now = now.Add(token / 100) {
+		for name, cost := range others {
+			if now < next[name] {
+				continue
+			}
+			d, err := tree.Allow(now, cost, name)
+			require.NoError(t, err)
+			if next[name] = now.Add(d.RetryAfter); d.Allowed {
+				got[name] += cost
+			}
+		}
+		d, err := tree.Allow(now, 1, loud)
+		require.NoError(t, err)
+		if d.Allowed {
+			got[loud]++
+		}
+	}
+	return got
+}
+
+// Where a class has one token to lend at a time nothing can be kept for others, but who
+// comes back when told finds it.
+func TestOneTokenAtATime(t *testing.T) {
+	root := wide(2)
+	for _, r := range []algo.Rate{rate(100, time.Hour), algo.PerSecond(1), algo.PerSecond(10)} {
+		root.Rate, root.Ceil, root.Burst = r, r, 0
+		for i := range root.Children {
+			root.Children[i].Rate, root.Children[i].Ceil, root.Children[i].CBurst = rate(1, 1000*time.Hour), r, 1
+		}
+		got := loudBeside(t, mustTree(t, root), "c0", map[string]int64{"c1": 1})
+		require.InDelta(t, got["c0"], got["c1"], 10, "%v: %v", r, got)
+	}
+}
+
+// Large requests that come back when told get their share beside small ones.
+func TestLargeRequestsPass(t *testing.T) {
+	for _, cost := range []int64{20, 50, 90} {
+		root := wide(2)
+		root.Burst, root.CBurst = 102, 102
+		got := loudBeside(t, mustTree(t, root), "c0", map[string]int64{"c1": cost})
+		require.InDelta(t, got["c0"], got["c1"], 110, "cost %d: %v", cost, got)
+	}
+}
+
+// Who asks for much and never comes back keeps little from the others.
+func TestClaimsAreNotForNothing(t *testing.T) {
+	root := wide(2)
+	root.Burst, root.CBurst = 102, 102
+	for _, attack := range []bool{false, true} {
+		tree := mustTree(t, root)
+		r := rand.New(rand.NewPCG(1, 1))
+		got, next := int64(0), Time(0)
+		for now := Time(0); now < 60*second; now = now.Add(time.Duration(r.ExpFloat64() * 1e9 / 90)) {
+			d, err := tree.Allow(now, 10, "c0")
+			require.NoError(t, err)
+			if d.Allowed {
+				got += 10
+			}
+			if attack && now > next {
+				next = now.Add(850 * time.Millisecond)
+				d, err := tree.Allow(now, 0, "c1")
+				require.NoError(t, err)
+				if d.Remaining() < 100 { // only when it will be refused
+					_, err := tree.Allow(now, 100, "c1")
+					require.NoError(t, err)
+				}
+			}
+		}
+		t.Logf("attack %v: %d/s of 900", attack, got/60)
+		require.GreaterOrEqual(t, got/60, int64(820))
+	}
+}
+
+// A class that is guaranteed little and may borrow much shares at the pace of what it
+// borrows, and forgets as fast.
+func TestSmallGuaranteesForgetFast(t *testing.T) {
+	tree := mustTree(t, perSecond("", 1000, 0, Spec{Name: "t", Rate: rate(1, time.Minute), Ceil: algo.PerSecond(1000),
+		Children: []Spec{{Name: Template, Rate: rate(1, time.Minute), Burst: 10, Ceil: algo.PerSecond(1000)}}}))
+	now := Time(0)
+	for i := range 60_000 {
+		now = now.Add(10 * time.Millisecond)
+		_, err := tree.Allow(now, 1, "t", fmt.Sprint("name-", i))
+		require.NoError(t, err)
+	}
+	require.Less(t, tree.Stats(now)[1].Live, 7000, "those of the last minute, in which a unit comes back")
+}

@@ -39,7 +39,8 @@ func genChildren(t *rapid.T, k treeKind, parent *Spec, units int64, period time.
 		if left -= share; left < 0 {
 			break
 		}
-		s := Spec{Name: fmt.Sprintf("%c%d", 'a'+level-1, i), Rate: rate(share, period), Prio: rapid.IntRange(0, 2).Draw(t, "prio")}
+		s := Spec{Name: fmt.Sprintf("%c%d", 'a'+level-1, i), Rate: rate(share, period), Prio: rapid.SampledFrom([]int{0, 0, 0, 1, 1, 2, 7}).Draw(t, "prio")}
+		s.Quantum = rapid.SampledFrom([]int64{0, 0, 0, 1, 3, 1000}).Draw(t, "quantum")
 		s.Ceil = ceil
 		if !k.wide && rapid.Bool().Draw(t, "capped") {
 			s.Ceil = rate(rapid.Int64Range(share, share*4).Draw(t, "ceil"), period)

@@ -332,7 +332,8 @@ func TestLawWorkConserving(t *testing.T) {
 		for _, g := range drive(tree, leaves, warm, warm.Add(spec.Rate.Takes(4*units)), 1) {
 			sum += g
 		}
-		require.InEpsilon(t, 4*units, float64(sum), 0.001, "tree %d saturated", seed)
+		kept := float64(spec.Burst - spec.Reserve()) // which may fill up meanwhile
+		require.InDelta(t, 4*units, float64(sum), 0.001*4*units+0.6*kept, "tree %d saturated", seed)
 	}
 }
 

@@ -19,6 +19,7 @@ type refShare struct {
 	over    int64
 	loans   [][]refLoan // by turn
 	claim   refClaim
+	staked  *Time // as a leaf: until when its last claim is or was, if it was not served since
 	keeping uint64
 }
 
@@ -29,8 +30,8 @@ type refLoan struct {
 }
 
 type refClaim struct {
+	by    *ref
 	need  *big.Rat
-	cost  int64
 	at    uint64
 	until Time
 }
@@ -56,11 +57,11 @@ func (x *ref) share() {
 	prios = slices.Compact(prios)
 	n := float64(len(prios))
 	x.fair.over = x.spec.Burst - promised
-	x.fair.window = uint64(max(100*time.Millisecond, x.spec.Rate.Takes(x.fair.over)))
+	x.fair.window = uint64(max(100*time.Millisecond, x.spec.Ceil.Takes(max(4, x.fair.over))))
 	x.fair.lead = new(big.Int).Mul(big.NewInt(1<<24/32), big.NewInt(x.fair.over))
 	x.fair.loans = make([][]refLoan, len(prios))
 	x.fair.last = (n - 1 + .25 + .75*last) / n
-	x.fair.keeping = uint64((1 << 32) / (3 * x.fair.last))
+	x.fair.keeping = uint64((1 - 2./3*math.Pow(.8, n-1)) / x.fair.last * (1 << 32))
 	for _, c := range x.children {
 		c.fair.turn = slices.Index(prios, c.spec.Prio)
 		c.fair.step = big.NewInt(int64(math.Round((1 << 24) * most / c.spec.Weight())))
@@ -154,7 +155,7 @@ func (x *ref) places(now Time) []uint64 {
 }
 
 // leaving returns what x must have over its reserve for c to be lent at a place.
-func (x *ref) leaving(now Time, c *big.Rat, b *refBucket, at uint64) *big.Rat {
+func (x *ref) leaving(now Time, c *big.Rat, b *refBucket, at uint64, leaf *ref) *big.Rat {
 	promised := new(big.Rat).SetInt64(x.spec.Burst - x.fair.over)
 	rest := new(big.Rat).Sub(new(big.Rat).Sub(b.size, promised), c)
 	if at == 0 || rest.Sign() < 0 {
@@ -163,20 +164,22 @@ func (x *ref) leaving(now Time, c *big.Rat, b *refBucket, at uint64) *big.Rat {
 	ticks := new(big.Rat).Mul(rest, new(big.Rat).SetInt(x.fair.ticks)) // whole
 	part := new(big.Int).Mul(ticks.Num(), new(big.Int).SetUint64(at*x.fair.keeping>>32))
 	keep := new(big.Rat).SetFrac(part.Rsh(part, 32), x.fair.ticks)
-	if k := x.fair.claim; now < k.until && k.at < at {
-		claimed := k.need
-		if rest.Cmp(claimed) < 0 {
-			claimed = rest
-		}
-		if keep.Cmp(claimed) < 0 {
-			keep = claimed
-		}
+	if k := x.fair.claim; k.by != nil && k.by != leaf && now < k.until && k.at < at && keep.Cmp(k.need) < 0 {
+		keep = k.need
 	}
 	return new(big.Rat).Add(c, keep)
 }
 
 // lend books a loan with the clocks.
 func (x *ref) lend(now Time, lender int, cost int64) {
+	if cost > 0 && x.fair.staked != nil {
+		x.fair.staked = nil
+		for y := x.parent; y != nil; y = y.parent {
+			if y.fair.claim.by == x {
+				y.fair.claim = refClaim{}
+			}
+		}
+	}
 	for ; cost > 0 && lender > 0; lender-- {
 		s := &x.parent.fair
 		clock, _, least := s.clockAt(x.fair.turn, now)
@@ -184,19 +187,20 @@ func (x *ref) lend(now Time, lender int, cost int64) {
 		x.fair.mark = new(big.Int).Add(from, new(big.Int).Mul(x.fair.step, big.NewInt(cost)))
 		_, top := s.before(x.fair.turn, math.MaxInt64)
 		s.loans[x.fair.turn] = append(s.loans[x.fair.turn], refLoan{now, most(clock, new(big.Int).Sub(from, s.lead)), most(top, x.fair.mark)})
-		if x = x.parent; cost >= x.fair.claim.cost {
-			x.fair.claim = refClaim{}
-		}
+		x = x.parent
 	}
 }
 
 // stake makes a claim for a refused request.
 func (x *ref) stake(now Time, cost int64, wait time.Duration) {
 	c := big.NewRat(cost, 1)
-	if wait == Never || x.ceil.fillTo(now).Cmp(c) < 0 {
+	if wait == Never || cost == 0 || x.parent == nil || x.ceil.fillTo(now).Cmp(c) < 0 {
 		return
 	}
-	places := x.places(now)
+	if s := x.fair.staked; s != nil && now >= *s && now < s.Add(32*time.Duration(x.parent.fair.window)) {
+		return
+	}
+	leaf, places := x, x.places(now)
 	for k := 1; x.parent != nil; k++ {
 		s := &x.parent.fair
 		clock, begin, least := s.clockAt(x.fair.turn, now)
@@ -206,13 +210,15 @@ func (x *ref) stake(now Time, cost int64, wait time.Duration) {
 			return
 		}
 		x = x.parent
-		lacks := x.leaving(now, c, x.ceil, places[k])
+		lacks := x.leaving(now, c, x.ceil, places[k], leaf)
 		if x.parent != nil && x.ceil.fillTo(now).Cmp(new(big.Rat).Add(lacks, x.keeps(now))) >= 0 {
 			continue
 		}
-		if k0 := x.fair.claim; now >= k0.until || places[k] < k0.at || places[k] == k0.at && k0.need.Cmp(lacks) < 0 {
+		k0 := x.fair.claim
+		if k0.by == nil || k0.by == leaf || now >= k0.until || places[k] < k0.at || places[k] == k0.at && k0.need.Cmp(lacks) < 0 {
 			w := time.Duration(x.fair.window)
-			x.fair.claim = refClaim{lacks, cost, places[k], now.Add(min(wait, 32*w)).Add(8 * w)}
+			until := now.Add(min(wait, 32*w)).Add(w / 4)
+			x.fair.claim, leaf.fair.staked = refClaim{leaf, lacks, places[k], until}, &until
 		}
 		return
 	}

@@ -119,8 +119,8 @@ func (x *ref) asking(now Time, cost int64, fair bool) (lender int, ok bool) {
 				if fair {
 					at = places[j]
 				}
-				rate = new(big.Rat).Add(y.leaving(now, c, y.rate, at), y.keeps(now))
-				ceil = new(big.Rat).Add(y.leaving(now, c, y.ceil, at), y.keeps(now))
+				rate = new(big.Rat).Add(y.leaving(now, c, y.rate, at, x), y.keeps(now))
+				ceil = new(big.Rat).Add(y.leaving(now, c, y.ceil, at, x), y.keeps(now))
 			}
 			ok = ok && holds(y.ceil, ceil)
 			if j >= k {
@@ -135,7 +135,7 @@ func (x *ref) asking(now Time, cost int64, fair bool) (lender int, ok bool) {
 }
 
 func (x *ref) pay(now Time, lender int, cost int64) {
-	x.lend(now, lender, cost)
+	x.lend(now, lender, cost) // a loan moves marks, and being served ends a claim
 	c := big.NewRat(cost, 1)
 	for j := 0; x != nil; j, x = j+1, x.parent {
 		x.ceil.take(now, c)

@@ -13,38 +13,69 @@ const Never = time.Duration(math.MaxInt64)
 
 // A retry time allows for children whose buckets fill up before it, and who then
 // claim no more: for maxFills of them, under classes with up to maxWalk children
-// filling. Beyond that the time told is late, never early.
+// filling; and for maxFlips times at which it stands elsewhere in line. Beyond that the
+// time told is late, never early.
 const (
 	maxFills = 8
 	maxWalk  = 64
+	maxFlips = 32
 )
 
 // retryAfter returns how long after now need passes if nothing else comes.
 func (x *class) retryAfter(now Time, need Ticks) time.Duration {
-	for from := now; ; {
-		var at [MaxDepth]place
-		until := Time(math.MaxInt64) // these places, and the claims, last
-		for k, y := 1, x; y.parent != nil; k++ {
-			at[k] = y.place(from, at[k-1])
-			until = min(until, y.placeUntil(from))
-			if y = y.parent; y.in.claim.until > from {
-				until = min(until, y.in.claim.until)
-			}
-		}
-		best, found := Time(math.MaxInt64), false
-		for lender := x; lender != nil; lender = lender.parent {
-			if t, ok := x.passesAt(from, need, lender, &at); ok && (!found || t < best) {
-				best, found = t, true
-			}
-		}
+	from, ok := x.soonest(now, need, &[MaxDepth]place{}) // if nobody had to leave anything to others
+	if !ok {
+		return Never
+	}
+	for flips := 0; ; flips++ {
+		at, until, last := x.places(from)
+		t, ok := x.soonest(from, need, &at)
 		switch {
-		case found && best <= until:
-			return best.Sub(now)
+		case ok && t <= until:
+			return t.Sub(now)
 		case until == math.MaxInt64:
 			return Never
+		case flips == maxFlips:
+			from = last
+		default:
+			from = until
 		}
-		from = until
 	}
+}
+
+// soonest returns the earliest time from now on at which somebody could lend need to
+// x, if nothing else came and places stayed as they are.
+func (x *class) soonest(now Time, need Ticks, places *[MaxDepth]place) (Time, bool) {
+	best, found := Time(math.MaxInt64), false
+	for lender := x; lender != nil; lender = lender.parent {
+		if t, ok := x.passesAt(now, need, lender, places); ok && (!found || t < best) {
+			best, found = t, true
+		}
+	}
+	return best, found
+}
+
+// places returns the places of a request of x at the classes above it, by level, until
+// when they, and the claims there, stay so, and from when on they always do, if nothing
+// comes.
+func (x *class) places(now Time) (at [MaxDepth]place, until, last Time) {
+	until, last = math.MaxInt64, now
+	change := func(t Time) {
+		if t > now {
+			until, last = min(until, t), max(last, t)
+		}
+	}
+	for k := 1; x.parent != nil; k++ {
+		at[k] = x.place(now, at[k-1])
+		x = x.parent
+		for i := range x.in.clocks {
+			x.in.clocks[i].changes(x.window, change)
+		}
+		if x.in.claim.by != nil {
+			change(x.in.claim.until)
+		}
+	}
+	return at, until, last
 }
 
 // passesAt returns the earliest time from now on at which lender could lend need
@@ -70,12 +101,12 @@ func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]
 				if !wait(&at, y.ceil, y.ceilTAT, need) {
 					return 0, false
 				}
-			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, y.leaving(now, need, y.ceilOver, places[k])) {
+			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, y.leaving(now, need, y.ceilOver, places[k], x)) {
 				return 0, false
 			}
 			switch {
 			case y == lender && through:
-				if !y.waitOver(&at, y.rate, y.rateTAT, y.leaving(now, need, y.rateOver, places[k])) {
+				if !y.waitOver(&at, y.rate, y.rateTAT, y.leaving(now, need, y.rateOver, places[k], x)) {
 					return 0, false
 				}
 				through = false

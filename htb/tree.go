@@ -148,9 +148,12 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	if d.Allowed {
 		x.charge(now, v.by, cost)
 		x.borrow(now, v.by, cost)
+		if x.staked && cost > 0 {
+			x.unstake()
+		}
 	} else {
 		d.RetryAfter = x.retryAfter(now, need)
-		x.stake(now, cost, d.RetryAfter)
+		x.stake(now, need, d.RetryAfter)
 	}
 	return d, nil
 }

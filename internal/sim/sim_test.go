@@ -157,7 +157,7 @@ global:
 		run := simulate(t, tree, load.String(), Options{})
 		root := rowOf(t, run, "global")
 		spec := f.Root.Resolved()
-		kept := float64(spec.Burst-spec.Reserve()) / 3 // left by who is ahead
+		kept := float64(spec.Burst-spec.Reserve()) / 2 // left by who is ahead
 		require.InDelta(t, root.Fair, float64(root.Gets), 0.001*root.Fair+kept, name)
 		require.LessOrEqual(t, float64(root.Gets), root.Fair*1.0005+1, name)
 	}

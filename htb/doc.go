@@ -85,13 +85,14 @@
 //	    any of them was served
 //
 // A child with m <= K is behind, one with m > K ahead: it has had its share. Those behind
-// may borrow all that lies over V. One ahead leaves a part P of it, of at most a third of
-// what the class can have over V, and so does one of a later prio; "R >= c + V" above reads
-// R >= c + V + P for them, C likewise. A loan raises m by c over the quantum and K to where m
+// may borrow all that lies over V. One ahead leaves a part P of it, at most a third of
+// what the class can have over V, and so does one of a later prio (more, where there are
+// several); "R >= c + V" above reads R >= c + V + P for them, C likewise. A loan raises m by c over the quantum and K to where m
 // was. So tokens wait a moment for who is behind, and go to anyone before they would be
 // lost: a lone borrower gets all there is, and who asks a thousand times as often as its
-// neighbours no more than they. A child that has not asked for a while makes up for a tenth
-// of a second or two. docs/fair-borrowing.md has the method, its bounds and what it was
+// neighbours no more than they. A child that has not asked for a while makes up for one or
+// two windows: of a tenth of a second or, if that is longer, of the time in which the
+// class's ceil brings what it can have over V. docs/fair-borrowing.md has the method, its bounds and what it was
 // measured against.
 //
 // # A worked example
@@ -124,7 +125,7 @@
 //	    others do, while no class above it is in debt (see [Hold]).
 //	(c) A refused request changes no bucket, and no counter but wants and rejected.
 //	    (One that came first in line and found too few tokens has as many kept together
-//	    for it until it can have come back.)
+//	    for it until it can have come back: a claim.)
 //	(d) What a class lends and borrows equals what its children borrow; the root
 //	    never borrows; wants, gets and rejected add up level by level.
 //	(e) A lone leaf reaches its ceil, and a saturated tree gives out all it has.

@@ -4,7 +4,8 @@ import "fmt"
 
 // Hold is an admitted request whose true cost is told later, with Settle: the
 // tokens of a model's answer, the bytes of a response. Charge the most it could
-// cost, and settle to what it did: then nothing is ever overdrawn. A class with an
+// cost, and settle to what it did: then nothing is ever overdrawn. Fair shares reckon with
+// that maximum until it is settled: let what a class can lend hold several. A class with an
 // open hold is not dropped, so every Hold must be settled, to 0 if nothing was used.
 type Hold struct {
 	tree   *Tree

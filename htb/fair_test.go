@@ -107,7 +107,7 @@ func BenchmarkBorrow(b *testing.B) {
 // The law of docs/fair-borrowing.md: the marks of children that keep asking lie between
 // the clock of two windows ago and what one request and the leeway take them over it.
 func TestBorrowersStayTogether(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(10) {
 		r := rand.New(rand.NewPCG(seed, 3))
 		const n, over, largest = 5, 100, 10
 		root := wide(n)

@@ -167,7 +167,7 @@ func decidesAsTheReference(t *rapid.T) {
 	now := Time(0)
 	calls := genCalls(t, len(leaves), 300)
 	if rapid.Bool().Draw(t, "busy") {
-		calls = genBusy(t, spec, len(leaves), 1000)
+		calls = genBusy(t, spec, len(leaves), 500)
 	}
 	for i, c := range calls {
 		now = now.Add(c.after)

@@ -1,0 +1,115 @@
+package redisgcra
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// Ways says how a request may pass as far as the classes above the leaf go.
+type Ways uint8
+
+// The ways. They may be added: Own|Borrow is a leaf whose ancestors would lend.
+const (
+	// Own: every class above has the tokens for a request within the leaf's rate.
+	Own Ways = 1 << iota
+	// Borrow: a class above would lend. The request counts against the leaf's ceil alone.
+	Borrow
+)
+
+// Decision is the answer to one request of a [Leaf].
+type Decision struct {
+	// Verdict is that of the leaf, as if the classes above stayed as they are.
+	// Remaining and Reset are those of the rate bucket.
+	algo.Verdict
+	// Borrowed: it passed, as a borrow: only the ceil bucket was charged.
+	Borrowed bool
+	// AtCeil: it was refused by the ceil; a refusal without it was by the rate, with
+	// nobody to lend.
+	AtCeil bool
+	// UnderCeil is how many units the ceil bucket has left, Remaining if there is none.
+	UnderCeil int64
+}
+
+// Leaf is one class: two buckets, rate and ceil, in one key. It does not change and
+// may be shared. Make it with [Limiter.Leaf].
+type Leaf struct {
+	limiter *Limiter
+	key     string
+	shape   *shape
+}
+
+// Leaf returns the leaf that has the key of path, see [Key]. A zero ceil is that of a
+// leaf that cannot borrow; another one may not be below the rate, nor its burst.
+func (l *Limiter) Leaf(path string, rate, ceil Limit) (*Leaf, error) {
+	key, err := Key(l.opts.Tree, path)
+	if err != nil {
+		return nil, err
+	}
+	if ceil == rate { // it admits what the rate admits
+		ceil = Limit{}
+	}
+	s, err := l.shapes.get(rate, ceil)
+	if err != nil {
+		return nil, fmt.Errorf("leaf %q: %w", path, err)
+	}
+	return &Leaf{limiter: l, key: key, shape: s}, nil
+}
+
+// Key returns the Redis key that the leaf's state is in.
+func (f *Leaf) Key() string { return f.key }
+
+// Allow decides on a request of cost units that may pass in any of ways. It passes if
+// the ceil has the cost and, by Own, the rate has it too, both then being charged; or
+// else, by Borrow, with the ceil alone being charged. Nothing is charged otherwise.
+// RetryAfter is the longest Duration if no waiting helps while ways stay as they are.
+// Errors are as for [Limiter.Allow]; no way is an error.
+func (f *Leaf) Allow(ctx context.Context, ways Ways, cost int64) (Decision, error) {
+	if ways == 0 || ways > Own|Borrow {
+		return Decision{}, fmt.Errorf("redisgcra: %q: ways %d are neither Own nor Borrow nor both", f.key, ways)
+	}
+	return f.limiter.decide(ctx, request{key: f.key, shape: f.shape, ways: ways, cost: cost})
+}
+
+// request is what a script decides on.
+type request struct {
+	key   string
+	shape *shape
+	ways  Ways
+	cost  int64
+	now   int64 // microseconds, in tests only
+}
+
+// decision says what an answer means.
+func (r *request) decision(a answer) Decision {
+	s := r.shape
+	d := Decision{
+		Verdict: algo.Verdict{
+			Allowed:   a.verdict != refused,
+			Remaining: s.rate.remaining(a.rate),
+			Reset:     s.rate.reset(a.rate),
+		},
+		Borrowed: a.verdict == borrowed,
+	}
+	d.UnderCeil = d.Remaining
+	if s.two {
+		d.UnderCeil = s.ceil.remaining(a.ceil)
+	}
+	if d.Allowed {
+		return d
+	}
+	d.RetryAfter = s.rate.until(a.rate, r.cost)
+	if s.two {
+		wait := s.ceil.until(a.ceil, r.cost)
+		d.AtCeil = wait > 0
+		d.RetryAfter = max(d.RetryAfter, wait)
+		if r.ways&Borrow != 0 {
+			d.RetryAfter = wait
+		}
+	} else if r.ways&Own == 0 { // it cannot borrow
+		d.RetryAfter = time.Duration(1<<63 - 1)
+	}
+	return d
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package redisgcra
+
+const raceEnabled = false

@@ -236,3 +236,26 @@ func TestSmallGuaranteesForgetFast(t *testing.T) {
 	}
 	require.Less(t, tree.Stats(now)[1].Live, 7000, "those of the last minute, in which a unit comes back")
 }
+
+// Asking with cost 0 only asks, also where it is refused.
+func TestAQuestionIsNoClaim(t *testing.T) {
+	root := wide(3)
+	root.Burst, root.CBurst = 103, 103
+	tree := mustTree(t, root)
+	ask(t, tree, 0, 100, "c0")
+	_, err := tree.Allow(0, 90, "c1")
+	require.NoError(t, err)
+	claimed := tree.root.in.claim
+	require.Equal(t, "c1", claimed.by.name)
+	h, _, err := tree.Hold(second/10, 1, "c0")
+	require.NoError(t, err)
+	if h == nil { // c0 has had its share
+		h, _, err = tree.Hold(second/10, 1, "c2")
+		require.NoError(t, err)
+	}
+	require.NoError(t, h.Settle(second/10, 3000))
+	d, err := tree.Allow(second/10, 0, "c2")
+	require.NoError(t, err)
+	require.False(t, d.Allowed, "the root is in debt")
+	require.Equal(t, claimed, tree.root.in.claim)
+}

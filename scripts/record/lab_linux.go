@@ -175,9 +175,7 @@ type namespace struct {
 func newNamespace() (*namespace, error) {
 	n := &namespace{jobs: make(chan func())}
 	made := make(chan error)
-	go func() {
-		// Never unlocked: the thread ends with the goroutine, and the namespace with it.
-		runtime.LockOSThread()
+	onOwnThread(func() {
 		err := syscall.Unshare(syscall.CLONE_NEWNET)
 		n.path = fmt.Sprintf("/proc/%d/task/%d/ns/net", os.Getpid(), syscall.Gettid())
 		made <- err
@@ -187,7 +185,7 @@ func newNamespace() (*namespace, error) {
 		for job := range n.jobs {
 			job()
 		}
-	}()
+	})
 	if err := <-made; err != nil {
 		return nil, missing{fmt.Errorf("record: no network namespace (CAP_SYS_ADMIN; a container needs --privileged): %w", err)}
 	}
@@ -195,6 +193,26 @@ func newNamespace() (*namespace, error) {
 }
 
 func (n *namespace) close() { close(n.jobs) }
+
+// onOwnThread calls f on a thread that ends with it, and the thread's namespace with
+// that: so not on the process's first thread, which never ends.
+func onOwnThread(f func()) {
+	go func() {
+		runtime.LockOSThread() // not unlocked: that ends the thread
+		if syscall.Gettid() != os.Getpid() {
+			f()
+			return
+		}
+		defer runtime.UnlockOSThread()
+		started := make(chan struct{})
+		go func() {
+			runtime.LockOSThread()
+			close(started)
+			f()
+		}()
+		<-started // elsewhere, as this thread is taken
+	}()
+}
 
 // do calls f on the namespace's thread: sockets that it makes and programs that it
 // starts are in the namespace.

@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,4 +137,19 @@ func TestNothingIsLeft(t *testing.T) {
 		_, err := os.Stat(path)
 		return os.IsNotExist(err)
 	}, 10*time.Second, time.Millisecond)
+}
+
+// The process's first thread never ends, so nothing that is to end may run on it.
+func TestNotOnTheFirstThread(t *testing.T) {
+	for range 50 {
+		threads := make(chan int, 20)
+		hold := make(chan struct{})
+		for range cap(threads) {
+			onOwnThread(func() { threads <- syscall.Gettid(); <-hold })
+		}
+		for range cap(threads) {
+			require.NotEqual(t, os.Getpid(), <-threads)
+		}
+		close(hold)
+	}
 }

@@ -17,6 +17,9 @@ const (
 	FairShare
 	// AlsoLimit: one of the leaf's further limits has no room.
 	AlsoLimit
+	// NoStore: the class is shared with other gateways, what they use is not known, and
+	// it is closed until it is.
+	NoStore
 )
 
 // String names the reason as reports do.
@@ -30,6 +33,8 @@ func (r Reason) String() string {
 		return "fair share"
 	case AlsoLimit:
 		return "also"
+	case NoStore:
+		return "no store"
 	}
 	return ""
 }
@@ -56,6 +61,9 @@ func (x *class) decide(now Time, need Ticks) verdict {
 	}
 	nearest, top := 0, 0 // nobody below nearest can lend: it, or one above it, has no tokens
 	for j, y := 0, x; y != nil; j, y = j+1, y.parent {
+		if y.closed() {
+			return verdict{j, NoStore}
+		}
 		if !y.underCeil(now, need) {
 			if l := x.loan(now, need, nearest, j-1, false); l.blocked > 0 {
 				return verdict{l.blocked, NothingToBorrow}
@@ -129,6 +137,9 @@ func (x *class) charge(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.chargeRate(now, need)
 		}
+		if x.twin != nil {
+			x.spend(now, lender, j, cost)
+		}
 	}
 }
 
@@ -142,6 +153,9 @@ func (x *class) refund(now Time, lender int, cost int64) {
 		x.ceilTAT = x.ceil.Refund(x.ceilTAT, need)
 		if j >= lender {
 			x.refundRate(now, need)
+		}
+		if x.twin != nil {
+			x.spend(now, lender, j, -cost)
 		}
 	}
 }

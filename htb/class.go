@@ -36,6 +36,7 @@ type class struct {
 	staked      bool
 	open        int      // holds not settled yet
 	sh          *shaping // of a tree that shapes
+	twin        *twin    // of a class that other gateways have too
 	dynamic     bool     // made from a template
 	dropped     bool     // no longer in the tree; handles look for a live one
 }
@@ -71,6 +72,7 @@ func newClass(p *plan, parent *class, name string) *class {
 	if p.use != toPolice {
 		x.sh = newShaping(x)
 	}
+	x.twinned()
 	if p.inner() {
 		x.in = &inner{index: make(map[string]*class, len(p.children)), clocks: make([]clock, p.prios)}
 		for _, q := range p.children {
@@ -86,16 +88,31 @@ func (x *class) addNamed(child *class) {
 }
 
 // hasRate and underCeil report whether the bucket holds need.
-func (x *class) hasRate(now Time, need Ticks) bool   { return x.rate.Has(x.rateTAT, now, need) }
-func (x *class) underCeil(now Time, need Ticks) bool { return x.ceil.Has(x.ceilTAT, now, need) }
+func (x *class) hasRate(now Time, need Ticks) bool {
+	return x.rate.Has(x.rateTAT, now, need) || x.inFloor(need) || x.unbounded()
+}
 
-// reserved returns the tokens that the children of an inner class hold now.
-func (x *class) reserved(now Time) Ticks {
+func (x *class) underCeil(now Time, need Ticks) bool {
+	return x.ceil.Has(x.ceilTAT, now, need) || x.inFloor(need) || x.unbounded()
+}
+
+// reserved returns the tokens that the children of an inner class hold now. Of a class
+// that other gateways have too, what is this gateway's for sure may be lent all the same.
+func (x *class) reserved(now Time) (r Ticks) {
 	if x.oversub {
-		return x.reserve.Tokens(x.in.reserveTAT, now)
+		r = x.reserve.Tokens(x.in.reserveTAT, now)
+	} else {
+		x.in.expire(now)
+		r = x.promised.Sub(x.in.owed(now))
 	}
-	x.in.expire(now)
-	return x.promised.Sub(x.in.owed(now))
+	if x.twin != nil {
+		for i := range x.twin.of {
+			if most := x.bucket(i).Tokens(x.tat(i), now).Sub(x.twin.floor); most.Less(r) {
+				r = most
+			}
+		}
+	}
+	return r
 }
 
 // chargeRate takes cost from the class's own rate, and from the reserve that its

@@ -33,6 +33,7 @@ type plan struct {
 	largestLeaf int64 // largest burst of a leaf at or below
 
 	sharing
+	hub           *hub
 	ticks         algo.Scale // the tree's
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
@@ -212,6 +213,14 @@ func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 	}
 	if !inner && s.Oversubscribed {
 		c.say(path, "oversubscribed", "oversubscribed is for classes with children: take it out")
+	}
+	switch {
+	case inner && s.Remote:
+		c.say(path, "store", "only leaves can be kept outside of the tree: write sync: 100ms to share the class")
+	case s.Remote && s.Sync != 0:
+		c.say(path, "sync", "store: redis asks on every decision, sync on none: take one of them out")
+	case s.Sync < 0:
+		c.say(path, "sync", "sync %v is negative: write how often to reconcile, such as sync: 100ms", s.Sync)
 	}
 	for _, l := range s.Also {
 		if l.Rate.IsZero() || l.Burst < 1 {

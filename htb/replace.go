@@ -24,6 +24,7 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	p.join(t.hub)
 	t.root.become(t.advance(now), p)
 	t.spec = root.clone()
 	return nil
@@ -34,6 +35,10 @@ func (x *class) become(now Time, p *plan) {
 	old := x.plan
 	solvent := x.in == nil || x.covers(now)
 	x.plan = p
+	x.twinned()
+	if x.twin != nil && old.ticks != p.ticks {
+		x.twin.floor = Ticks{}
+	}
 	x.rateTAT = converted(now, x.rateTAT, old.rate, p.rate)
 	x.ceilTAT = converted(now, x.ceilTAT, old.ceil, p.ceil)
 	x.alsoTAT = convertedLimits(now, x.alsoTAT, old, p)

@@ -50,6 +50,13 @@ type Spec struct {
 	Max int
 	// Idle is how long a template's child stays once it is at rest. 0 means not at all.
 	Idle time.Duration
+	// Remote says that a leaf's buckets are kept outside of the tree, where other
+	// gateways find them too: decide on it with [Tree.Ask]. Calls that do not ask
+	// decide as if it were not Remote.
+	Remote bool
+	// Sync is how often the class is reconciled with its twins, on other gateways that
+	// share what it has; see [Tree.Reports]. 0: it has none.
+	Sync time.Duration
 	// Children are the classes that share this one, in the order they are listed in.
 	Children []Spec
 }

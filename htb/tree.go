@@ -19,6 +19,7 @@ type Tree struct {
 	mu   sync.Mutex
 	root *class
 	last Time // the latest seen
+	hub  *hub
 	spec Spec
 }
 
@@ -29,7 +30,10 @@ func New(root Spec) (*Tree, error) {
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}
-	return &Tree{root: newClass(p, nil, ""), last: math.MinInt64, spec: root.clone()}, nil
+	t := &Tree{last: math.MinInt64, hub: &hub{}, spec: root.clone()}
+	p.join(t.hub)
+	t.root = newClass(p, nil, "")
+	return t, nil
 }
 
 // fatal returns the mistakes that are not warnings, as an error.
@@ -154,6 +158,7 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	} else {
 		d.RetryAfter = x.retryAfter(now, need)
 		x.stake(now, need, d.RetryAfter)
+		d.RetryAfter = x.untilHeard(v, d.RetryAfter)
 	}
 	return d, nil
 }

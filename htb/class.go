@@ -37,6 +37,7 @@ type class struct {
 	open        int      // holds not settled yet
 	sh          *shaping // of a tree that shapes
 	twin        *twin    // of a class that other gateways have too
+	attached    any      // to a leaf that is Remote
 	dynamic     bool     // made from a template
 	dropped     bool     // no longer in the tree; handles look for a live one
 }

@@ -36,6 +36,7 @@ func (x *class) become(now Time, p *plan) {
 	solvent := x.in == nil || x.covers(now)
 	x.plan = p
 	x.twinned()
+	x.attached = nil
 	if x.twin != nil && old.ticks != p.ticks {
 		x.twin.floor = Ticks{}
 	}

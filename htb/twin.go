@@ -52,12 +52,15 @@ const (
 	// warm is how many intervals after its last use a twin still reports, so that it
 	// knows what others do when it is used again.
 	warm = 10
+	// sure is which part of an equal part of a class is a gateway's whatever others use.
+	// The rest is for who asks first, and what repays debts.
+	sure = .9
 )
 
 // twin is what a class has besides that other gateways have too.
 //
 // What is charged for others may leave a debt. But floor is this gateway's all the same:
-// it grows at half of an equal part of the rate, up to half of an equal part of the burst.
+// it grows at sure of an equal part of the rate, up to as much of the burst.
 type twin struct {
 	of       [2]use // rate, ceil
 	gateways int
@@ -105,8 +108,8 @@ func (x *class) twinned() {
 	}
 }
 
-// part returns half of an equal part, in 2^-32.
-func (w *twin) part() uint32 { return uint32(1<<31/w.gateways - 1) }
+// part returns what of a class is its gateway's for sure, in 2^-32.
+func (w *twin) part() uint32 { return uint32(sure * math.MaxUint32 / float64(w.gateways)) }
 
 // closed and unbounded say what an outage makes of x.
 func (x *class) closed() bool    { return x.twin != nil && x.hub.outage == Closed }
@@ -276,14 +279,22 @@ func (x *class) correct(now Time, i int, owed time.Duration, units int64) {
 	} else {
 		truth = truth.Sub(x.ticks.Cost(-units))
 	}
-	have := b.Owed(x.tat(i), now)
-	more, less := truth.Sub(have), have.Sub(truth)
 	small := algo.Times(uint64(x.spec.Sync), b.Fill())
-	if n := uint64(x.twin.gateways); n > 1 && more.Less(small) && less.Less(small) {
-		more, less = more.Part(uint32(1<<32/n)), less.Part(uint32(1<<32/n))
+	if n := uint64(x.twin.gateways); n > 1 {
+		have := b.Owed(x.tat(i), now)
+		if more, less := truth.Sub(have), have.Sub(truth); more.Less(small) && less.Less(small) {
+			part := uint32(1 << 32 / n)
+			truth = have.Add(more.Part(part)).Sub(less.Part(part))
+		}
 	}
-	x.elsewhere(now, i, more)
-	x.giveBack(now, i, less)
+	x.move(now, i, truth)
+}
+
+// move charges or refunds bucket i until it lacks owed.
+func (x *class) move(now Time, i int, owed Ticks) {
+	have := x.bucket(i).Owed(x.tat(i), now)
+	x.elsewhere(now, i, owed.Sub(have))
+	x.giveBack(now, i, have.Sub(owed))
 }
 
 // elsewhere charges bucket i for what others use.

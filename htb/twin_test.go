@@ -178,6 +178,7 @@ func TestTwinsShareALimit(t *testing.T) {
 				const gateways, seconds = 4, 20
 				r := rand.New(rand.NewPCG(1, 2))
 				f := fleet{trip: time.Millisecond}
+				var asked [2][gateways]float64
 				got := f.run(t, spec, gateways, 0, seconds*time.Second, func(ms, g int) (int, int64, []string) {
 					part := 1. / 8
 					if g == 0 && ms < seconds*500 || g == 3 && ms >= seconds*500 {
@@ -190,15 +191,17 @@ func TestTwinsShareALimit(t *testing.T) {
 					case "covered":
 						names = []string{string(rune('a' + r.IntN(2)))}
 					}
-					return poisson(r, offered*part), 1, names
+					n := poisson(r, offered*part)
+					asked[ms/(seconds*500)][g] += float64(n)
+					return n, 1, names
 				})
 				tree := f.trees[0]
 				res := tree.Spec().Resolved()
 				all, each := sums(got)
-				floor := 2000. / gateways / 2
+				floor := 2000. / gateways * sure
 				for g := range each {
-					want := min(floor, offered/8) * seconds
-					assert.Greater(t, float64(each[g]), .99*want, "gateway %d", g)
+					want := min(floor*seconds/2, asked[0][g]) + min(floor*seconds/2, asked[1][g])
+					assert.GreaterOrEqual(t, float64(each[g]), .99*want, "gateway %d", g)
 				}
 				burst := float64(res.CBurst)
 				assert.LessOrEqual(t, overshoot(got, 2000, burst), (gateways-1)*burst+gateways*2000*.1)

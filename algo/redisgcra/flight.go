@@ -105,7 +105,7 @@ func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (agai
 	pipe := f.queue.client.Pipeline()
 	for i := range f.scripts {
 		r := &f.scripts[i]
-		r.cmd = f.queue.opts.script.command(ctx, r, withSource)
+		r.cmd = f.queue.opts.scripts.gcra.command(ctx, r, withSource)
 		_ = pipe.Process(ctx, r.cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
@@ -170,19 +170,13 @@ func (r *run) settle(reply string, err error) {
 }
 
 // command returns the command that runs the script.
-func (s script) command(ctx context.Context, r *run, withSource bool) *command {
+func (s *script) command(ctx context.Context, r *run, withSource bool) *command {
 	packed := make([]byte, 0, len(r.shape.header)+len(r.calls)*r.shape.width())
 	packed = append(packed, r.shape.header...)
 	for _, c := range r.calls {
 		packed = r.shape.appendRequest(packed, c.ways, c.cost)
 	}
-	args := make([]any, 0, 6)
-	if withSource {
-		args = append(args, "eval", s.source)
-	} else {
-		args = append(args, "evalsha", s.sha)
-	}
-	args = append(args, "1", r.key, packed)
+	args := append(s.args(withSource, make([]any, 0, 6)), "1", r.key, packed)
 	if r.now != 0 {
 		args = append(args, strconv.FormatInt(r.now, 10))
 	}

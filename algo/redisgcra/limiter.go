@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -29,7 +30,7 @@ type Options struct {
 	// return [ErrBusy]. Default 4096, more than are answered within a Timeout of 5 ms.
 	MaxQueue int
 
-	script script // default production; tests give the time as an argument
+	scripts scripts // default production; tests give the time as an argument
 }
 
 func (o Options) withDefaults() (Options, error) {
@@ -48,8 +49,8 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxQueue == 0 {
 		o.MaxQueue = 4096
 	}
-	if o.script == (script{}) {
-		o.script = production
+	if o.scripts == (scripts{}) {
+		o.scripts = production
 	}
 	err := checkName("tree", o.Tree, MaxName)
 	if o.Timeout < 0 || o.MaxQueue < 0 {
@@ -72,10 +73,14 @@ func (o Options) withDefaults() (Options, error) {
 // batches, so use one per Redis. Make it with [New] and call [Limiter.Allow], or make
 // a [Leaf] for each class of a tree.
 type Limiter struct {
-	opts   Options
-	prefix string // of keys
-	shapes shapes
-	queue  queue
+	opts     Options
+	prefix   string // of keys
+	gateways string // key of Heartbeat
+	shapes   shapes
+	queue    queue
+
+	epoch     uint64 // which limiter an id stands for: when it was made, in microseconds
+	exchanges atomic.Uint64
 }
 
 // New returns a limiter that talks through client: a *redis.Client, *redis.Ring or
@@ -110,7 +115,12 @@ func New(client redis.UniversalClient, opts Options) (*Limiter, error) {
 	if patience <= 0 {
 		return nil, errors.New("redisgcra: the client has no ReadTimeout, so a server that hangs would never be given up")
 	}
-	l := &Limiter{opts: opts, prefix: prefix(opts.Tree)}
+	l := &Limiter{
+		opts:     opts,
+		prefix:   prefix(opts.Tree),
+		gateways: "htb:{" + encode(opts.Tree) + "}:gateways",
+		epoch:    uint64(max(0, time.Now().UnixMicro())),
+	}
 	l.queue.init(client, opts, heeds)
 	return l, nil
 }

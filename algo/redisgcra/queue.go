@@ -235,6 +235,12 @@ func (q *queue) present(calls []*call) []*call {
 	return kept
 }
 
+func (q *queue) isClosed() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.closed
+}
+
 // close refuses further calls and waits until those under way have landed.
 func (q *queue) close() {
 	q.mu.Lock()

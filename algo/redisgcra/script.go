@@ -7,7 +7,18 @@ import (
 )
 
 //go:embed gcra.lua
-var source string
+var gcraSource string
+
+//go:embed exchange.lua
+var exchangeSource string
+
+//go:embed heartbeat.lua
+var heartbeatSource string
+
+// scripts are those that a limiter uses.
+type scripts struct{ gcra, exchange, heartbeat script }
+
+var production = scripts{newScript(gcraSource), newScript(exchangeSource), newScript(heartbeatSource)}
 
 // script is a Lua script and the name that Redis's cache has for it.
 type script struct{ source, sha string }
@@ -17,4 +28,10 @@ func newScript(source string) script {
 	return script{source, hex.EncodeToString(sum[:])}
 }
 
-var production = newScript(source)
+// args appends how the command that runs the script begins.
+func (s *script) args(withSource bool, to []any) []any {
+	if withSource {
+		return append(to, "eval", s.source)
+	}
+	return append(to, "evalsha", s.sha)
+}

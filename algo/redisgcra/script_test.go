@@ -13,25 +13,29 @@ import (
 	"github.com/go-sluice/sluice/internal/redistest"
 )
 
-// told is the script with TIME replaced by an argument, for tests; and with ten minutes
-// until a key expires, since Redis would count them by its own clock.
-func told(t testing.TB) script {
-	told := source
-	for server, test := range map[string]string{
-		"local time = call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n": "local now = tonumber(ARGV[2])\n",
-		" / 1000) + 1000\n": " / 1000) + 600000\n",
-	} {
-		require.Equal(t, 1, strings.Count(told, server))
-		told = strings.Replace(told, server, test, 1)
+// told is the scripts with TIME replaced by their last argument, for tests; and with ten
+// minutes until a key expires, since Redis would count them by its own clock.
+func told(t testing.TB) scripts {
+	tell := func(s script, arg string) script {
+		told := s.source
+		for server, test := range map[string]string{
+			"local time = call('TIME')\nlocal now = time[1] * 1000000 + time[2]\n": "local now = tonumber(" + arg + ")\n",
+			" / 1000) + 1000": " / 1000) + 600000",
+		} {
+			require.Equal(t, 1, strings.Count(told, server))
+			told = strings.Replace(told, server, test, 1)
+		}
+		return newScript(told)
 	}
-	return newScript(told)
+	p := production
+	return scripts{tell(p.gcra, "ARGV[2]"), tell(p.exchange, "ARGV[3]"), tell(p.heartbeat, "ARGV[3]")}
 }
 
 // start returns a limiter on a server of its own; with clock its requests say the time.
 func start(t testing.TB, opts Options, clock bool) (*Limiter, *redistest.Server) {
 	s := redistest.Run(t)
 	if clock {
-		opts.script = told(t)
+		opts.scripts = told(t)
 	}
 	if opts.Timeout == 0 {
 		opts.Timeout = 10 * time.Second // tests share the cores with the server

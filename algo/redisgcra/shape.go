@@ -91,17 +91,21 @@ func (b *bucket) append(to []byte) []byte { return number(b.size.append(to), b.d
 func (s span) append(to []byte) []byte { return number(number(to, s.us), s.num) }
 
 // number appends n, which is below 2^53, as Lua's struct packs "<d".
-func number(to []byte, n uint64) []byte {
-	return binary.LittleEndian.AppendUint64(to, math.Float64bits(float64(n)))
+func number(to []byte, n uint64) []byte { return float(to, float64(n)) }
+
+func float(to []byte, f float64) []byte {
+	return binary.LittleEndian.AppendUint64(to, math.Float64bits(f))
 }
 
-func parse(from string) uint64 {
+func parse(from string) uint64 { return uint64(max(0, parseFloat(from))) }
+
+func parseFloat(from string) float64 {
 	_ = from[7]
 	var bits uint64
 	for i := range 8 {
 		bits |= uint64(from[i]) << (8 * i)
 	}
-	return uint64(max(0, math.Float64frombits(bits)))
+	return math.Float64frombits(bits)
 }
 
 // shapes keeps the shape of each pair of limits in use, so that requests with equal

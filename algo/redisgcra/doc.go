@@ -19,7 +19,11 @@
 // or failing over to a replica that lags, costs at most one extra burst.
 //
 // A [Leaf] is two buckets in one key, rate and ceil, as a class of a tree has them: the
-// script is told what the classes above would do, so borrowing costs no second trip.
+// script is told what the classes above would do, so borrowing costs no second trip. It
+// may have further limits in that key, and [Leaf.Settle] corrects a cost afterwards.
+//
+// [Limiter.Exchange] is for classes that every gateway decides on by a copy of its own,
+// with no trip at all: it tells what the copies used, and what all of them owe together.
 //
 // # Round trips
 //

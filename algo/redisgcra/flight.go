@@ -23,9 +23,10 @@ type flight struct {
 // site is where requests must be for one run of the script to decide on them all. now
 // differs in tests only.
 type site struct {
-	key   string
-	shape *shape
-	now   int64
+	key     string
+	shape   *shape
+	general bool // by the script for any number of buckets
+	now     int64
 }
 
 // run is one run of the script, on the requests of one key.
@@ -105,7 +106,11 @@ func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (agai
 	pipe := f.queue.client.Pipeline()
 	for i := range f.scripts {
 		r := &f.scripts[i]
-		r.cmd = f.queue.opts.scripts.gcra.command(ctx, r, withSource)
+		script := &f.queue.opts.scripts.gcra
+		if r.general {
+			script = &f.queue.opts.scripts.leaf
+		}
+		r.cmd = script.command(ctx, r, withSource)
 		_ = pipe.Process(ctx, r.cmd) // only queues it
 	}
 	_, _ = pipe.Exec(ctx) // each command has its error
@@ -140,7 +145,7 @@ func (f *flight) plan(calls []*call) {
 	clear(f.at)
 	f.scripts = f.scripts[:0]
 	for _, c := range calls {
-		at := site{c.key, c.shape, c.now}
+		at := site{c.key, c.shape, c.general(), c.now}
 		i, ok := f.at[at]
 		if !ok {
 			i = len(f.scripts)

@@ -44,12 +44,12 @@ end
 
 local us1, num1, us2, num2 = 0, 0, 0, 0
 if state then
-  if #state ~= 24 and #state ~= 48 then
+  if #state % 24 ~= 0 then -- it may be that of a leaf that had more buckets
     return redis.error_reply('ERR the value of this key is not the state of a limiter')
   end
   local tat, num, den = unpack('<ddd', state)
   us1, num1 = missing(tat, num, den, s1, p1, d1)
-  if two and #state == 48 then
+  if two and #state >= 48 then
     tat, num, den = unpack('<ddd', state, 25)
     us2, num2 = missing(tat, num, den, s2, p2, d2)
   end

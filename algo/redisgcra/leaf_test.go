@@ -22,7 +22,7 @@ type borrower struct {
 }
 
 func (b borrower) Allow(now algo.Time, cost int64) (algo.Verdict, error) {
-	if _, err := newShape(b.rate, b.ceil); err != nil { // a ceil below the rate cannot be: then it is a plain limiter
+	if _, err := newShape(b.rate, b.ceil, nil); err != nil { // a ceil below the rate cannot be: then it is a plain limiter
 		return clocked{b.limiter, b.key, b.ceil}.Allow(now, cost)
 	}
 	s, err := b.limiter.shapes.get(b.rate, b.ceil)

@@ -156,15 +156,24 @@ func (l *Limiter) Close() error {
 
 // decide checks a request, has it answered, and says what the answer means.
 func (l *Limiter) decide(ctx context.Context, r request) (Decision, error) {
-	if most := r.shape.most(); r.cost < 0 || r.cost > most {
-		return Decision{}, fmt.Errorf("redisgcra: cost %d outside 0 to burst %d: %w", r.cost, most, algo.ErrCost)
+	if err := r.check(); err != nil {
+		return Decision{}, err
 	}
-	if err := ctx.Err(); err != nil {
-		return Decision{}, fmt.Errorf("redisgcra: %w", context.Cause(ctx))
+	a, err := l.ask(ctx, r)
+	if err != nil {
+		return Decision{}, err
+	}
+	return r.decision(a), nil
+}
+
+// ask has a request answered.
+func (l *Limiter) ask(ctx context.Context, r request) (answer, error) {
+	if ctx.Err() != nil {
+		return answer{}, fmt.Errorf("redisgcra: %w", context.Cause(ctx))
 	}
 	a, err := l.queue.ask(ctx, r)
 	if err != nil {
-		return Decision{}, fmt.Errorf("redisgcra: %q: %w", r.key, err)
+		return answer{}, fmt.Errorf("redisgcra: %q: %w", r.key, err)
 	}
-	return r.decision(a), nil
+	return a, nil
 }

@@ -9,6 +9,9 @@ import (
 //go:embed gcra.lua
 var gcraSource string
 
+//go:embed leaf.lua
+var leafSource string
+
 //go:embed exchange.lua
 var exchangeSource string
 
@@ -16,9 +19,9 @@ var exchangeSource string
 var heartbeatSource string
 
 // scripts are those that a limiter uses.
-type scripts struct{ gcra, exchange, heartbeat script }
+type scripts struct{ gcra, leaf, exchange, heartbeat script }
 
-var production = scripts{newScript(gcraSource), newScript(exchangeSource), newScript(heartbeatSource)}
+var production = scripts{newScript(gcraSource), newScript(leafSource), newScript(exchangeSource), newScript(heartbeatSource)}
 
 // script is a Lua script and the name that Redis's cache has for it.
 type script struct{ source, sha string }

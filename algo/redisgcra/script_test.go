@@ -28,7 +28,7 @@ func told(t testing.TB) scripts {
 		return newScript(told)
 	}
 	p := production
-	return scripts{tell(p.gcra, "ARGV[2]"), tell(p.exchange, "ARGV[3]"), tell(p.heartbeat, "ARGV[3]")}
+	return scripts{tell(p.gcra, "ARGV[2]"), tell(p.leaf, "ARGV[2]"), tell(p.exchange, "ARGV[3]"), tell(p.heartbeat, "ARGV[3]")}
 }
 
 // start returns a limiter on a server of its own; with clock its requests say the time.
@@ -81,4 +81,15 @@ func mustRate(t testing.TB, units int64, period time.Duration) algo.Rate {
 	r, err := algo.NewRate(units, period)
 	require.NoError(t, err)
 	return r
+}
+
+// each runs do in n goroutines at once, and fails the test if one of them does.
+func each(t testing.TB, n int, do func() error) {
+	errs := make(chan error, n)
+	for range n {
+		go func() { errs <- do() }()
+	}
+	for range n {
+		require.NoError(t, <-errs)
+	}
 }

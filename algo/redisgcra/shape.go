@@ -11,21 +11,36 @@ import (
 // configuration, so there are few; whoever makes them up loses the cache, no more.
 const maxShapes = 4096
 
+// maxAlso is the largest number of further limits of a leaf.
+const maxAlso = 8
+
 // shape is the buckets of a key, in the script's units. It does not change.
 type shape struct {
 	rate, ceil bucket
-	two        bool   // with a ceil
+	two        bool // with a ceil
+	also       []bucket
 	header     []byte // what the script is told of it
 }
 
-func newShape(rate, ceil Limit) (*shape, error) {
+func newShape(rate, ceil Limit, also []Limit) (*shape, error) {
 	s := &shape{two: ceil != Limit{}}
 	var err error
 	if s.rate, err = newBucket(rate); err != nil {
 		return nil, err
 	}
+	if len(also) > maxAlso {
+		return nil, fmt.Errorf("redisgcra: %d further limits, %d at most", len(also), maxAlso)
+	}
+	for i, limit := range also {
+		b, err := newBucket(limit)
+		if err != nil {
+			return nil, fmt.Errorf("further limit %d: %w", i+1, err)
+		}
+		s.also = append(s.also, b)
+	}
 	if !s.two {
-		s.header = s.rate.append(number(nil, 1))
+		s.ceil.den = 1 // of no size: it stands in for one where there are others
+		s.header = s.appendHeader()
 		return s, nil
 	}
 	if s.ceil, err = newBucket(ceil); err != nil {
@@ -34,24 +49,58 @@ func newShape(rate, ceil Limit) (*shape, error) {
 	if ceil.Rate.Compare(rate.Rate) < 0 || ceil.Burst < rate.Burst {
 		return nil, fmt.Errorf("redisgcra: ceil %v with cburst %d is below the rate %v with burst %d", ceil.Rate, ceil.Burst, rate.Rate, rate.Burst)
 	}
-	s.header = s.ceil.append(s.rate.append(number(nil, 2)))
+	s.header = s.appendHeader()
 	return s, nil
+}
+
+func (s *shape) appendHeader() []byte {
+	to := s.rate.append(number(nil, uint64(s.buckets())))
+	if s.buckets() > 1 {
+		to = s.ceil.append(to)
+	}
+	for i := range s.also {
+		to = s.also[i].append(to)
+	}
+	return to
+}
+
+// buckets is how many the script keeps.
+func (s *shape) buckets() int {
+	switch {
+	case len(s.also) > 0:
+		return 2 + len(s.also)
+	case s.two:
+		return 2
+	}
+	return 1
 }
 
 // most is the largest cost that could ever pass.
 func (s *shape) most() int64 {
+	most := s.rate.burst
 	if s.two {
-		return s.ceil.burst
+		most = s.ceil.burst
 	}
-	return s.rate.burst
+	for i := range s.also {
+		most = min(most, s.also[i].burst)
+	}
+	return most
 }
 
 // appendRequest appends one request as the script reads it.
 func (s *shape) appendRequest(to []byte, ways Ways, cost int64) []byte {
+	if !s.two && len(s.also) > 0 && ways < settles {
+		ways &= Own // the ceil that stands in would lend
+	}
 	to = number(to, uint64(ways))
 	to = s.rate.cost(cost).append(to)
 	if s.two {
 		to = s.ceil.cost(cost).append(to)
+	} else if len(s.also) > 0 {
+		to = span{}.append(to)
+	}
+	for i := range s.also {
+		to = s.also[i].cost(cost).append(to)
 	}
 	return to
 }
@@ -61,6 +110,7 @@ func (s *shape) appendRequest(to []byte, ways Ways, cost int64) []byte {
 type answer struct {
 	verdict    uint64
 	rate, ceil span
+	also       []span
 }
 
 // Verdicts of the script.
@@ -71,20 +121,23 @@ const (
 )
 
 // width is the length of an answer in bytes.
-func (s *shape) width() int {
-	if s.two {
-		return 5 * 8
-	}
-	return 3 * 8
-}
+func (s *shape) width() int { return 8 + 16*s.buckets() }
 
 func (s *shape) parse(from string) answer {
-	a := answer{verdict: parse(from), rate: span{parse(from[8:]), parse(from[16:])}}
+	a := answer{verdict: parse(from), rate: parseSpan(from[8:])}
 	if s.two {
-		a.ceil = span{parse(from[24:]), parse(from[32:])}
+		a.ceil = parseSpan(from[24:])
+	}
+	if len(s.also) > 0 {
+		a.also = make([]span, len(s.also))
+		for i := range a.also {
+			a.also[i] = parseSpan(from[40+16*i:])
+		}
 	}
 	return a
 }
+
+func parseSpan(from string) span { return span{parse(from), parse(from[8:])} }
 
 func (b *bucket) append(to []byte) []byte { return number(b.size.append(to), b.den) }
 
@@ -108,33 +161,41 @@ func parseFloat(from string) float64 {
 	return math.Float64frombits(bits)
 }
 
-// shapes keeps the shape of each pair of limits in use, so that requests with equal
+// shapes keeps the shape of each set of limits in use, so that requests with equal
 // limits share one, and are known by it to belong together.
 type shapes struct {
 	mu sync.RWMutex
-	of map[[2]Limit]*shape // rate, ceil
+	of map[limits]*shape
 }
 
-func (c *shapes) get(rate, ceil Limit) (*shape, error) {
-	limits := [2]Limit{rate, ceil}
+type limits struct {
+	rate, ceil Limit
+	also       string // the further ones, written out
+}
+
+func (c *shapes) get(rate, ceil Limit, also ...Limit) (*shape, error) {
+	key := limits{rate: rate, ceil: ceil}
+	for _, limit := range also {
+		key.also += fmt.Sprintf("%v %d ", limit.Rate.Fraction(), limit.Burst)
+	}
 	c.mu.RLock()
-	s, ok := c.of[limits]
+	s, ok := c.of[key]
 	c.mu.RUnlock()
 	if ok {
 		return s, nil
 	}
-	s, err := newShape(rate, ceil)
+	s, err := newShape(rate, ceil, also)
 	if err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s, ok := c.of[limits]; ok {
+	if s, ok := c.of[key]; ok {
 		return s, nil
 	}
 	if c.of == nil || len(c.of) >= maxShapes {
-		c.of = map[[2]Limit]*shape{}
+		c.of = map[limits]*shape{}
 	}
-	c.of[limits] = s
+	c.of[key] = s
 	return s, nil
 }

@@ -83,10 +83,13 @@ func (x *class) sweep(now Time, most int) {
 // borrowed is forgotten and every hold settled, if nothing more comes; or an earlier time at which to ask again.
 // From then on x equals a new child.
 func (x *class) restsAt(now Time) Time {
-	if x.open > 0 || x.sh != nil && x.sh.busy() || x.twin != nil && x.twin.hot {
+	if x.open > 0 || x.sh != nil && x.sh.busy() {
 		return now.Add(recheck)
 	}
 	at := max(x.bucketsFullAt(), x.sharesRest(now))
+	if x.twin != nil {
+		at = max(at, x.remembered(now))
+	}
 	if x.in == nil {
 		return at
 	}

@@ -24,6 +24,7 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.hub.ttl = max(t.hub.ttl, root.SyncTTL())
 	p.join(t.hub)
 	t.root.become(t.advance(now), p)
 	t.spec = root.clone()

@@ -30,7 +30,7 @@ func New(root Spec) (*Tree, error) {
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}
-	t := &Tree{last: math.MinInt64, hub: &hub{}, spec: root.clone()}
+	t := &Tree{last: math.MinInt64, hub: &hub{ttl: root.SyncTTL()}, spec: root.clone()}
 	p.join(t.hub)
 	t.root = newClass(p, nil, "")
 	return t, nil

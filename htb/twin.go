@@ -46,12 +46,19 @@ const (
 	Open
 )
 
+// String names o as tree files do.
+func (o Outage) String() string {
+	return [...]string{"none", "local", "closed", "open"}[min(o, Open)]
+}
+
 const (
 	// drifts is how often in an interval a twin is charged what others will use.
 	drifts = 8
 	// warm is how many intervals after its last use a twin still reports, so that it
 	// knows what others do when it is used again.
 	warm = 10
+	// ttlIntervals is how many intervals a gateway that is not heard of counts as one.
+	ttlIntervals = 5
 	// sure is which part of an equal part of a class is a gateway's whatever others use.
 	// The rest is for who asks first, and what repays debts.
 	sure = .9
@@ -83,7 +90,22 @@ type use struct {
 // hub is what the twins of a tree have in common.
 type hub struct {
 	hot    []*class // in use
-	outage Outage
+	ttl    time.Duration
+
+	outage   Outage
+	gateways int // during it there are no fewer
+}
+
+// remembered returns until when the store may know what x has used: a new twin of it
+// would begin at 0, and what it said be taken for refunds.
+func (x *class) remembered(now Time) Time {
+	if x.twin.hot {
+		return now.Add(recheck)
+	}
+	if x.twin.of == [2]use{} {
+		return math.MinInt64
+	}
+	return x.twin.seen.Add(2 * x.hub.ttl)
 }
 
 // join gives h to p and all below it.
@@ -352,20 +374,29 @@ func (x *class) drift(now Time) {
 	for i := range w.of {
 		part := w.of[i].others
 		if x.hub.outage == Local {
-			part = 1 - 1/float64(w.gateways)
+			part = 1 - 1/float64(max(w.gateways, x.hub.gateways))
 		}
 		brought := algo.Times(uint64(passed), x.bucket(i).Fill())
 		x.elsewhere(now, i, brought.Part(uint32(part*math.MaxUint32)))
 	}
 }
 
-// Disconnected says that answers do not come any more, and what to do; the zero Outage
-// that they come again.
-func (t *Tree) Disconnected(now Time, o Outage) {
+// Disconnected says that answers do not come any more, what to do, and how many gateways
+// there are at least; the zero Outage, that they come again.
+func (t *Tree) Disconnected(now Time, o Outage, gateways int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.drift(t.advance(now))
-	t.hub.outage = o
+	t.hub.outage, t.hub.gateways = o, gateways
+}
+
+// SyncTTL returns how long the store is to remember a gateway that it does not hear of.
+func (s Spec) SyncTTL() time.Duration {
+	longest := ttlIntervals * s.Sync
+	for _, c := range s.Children {
+		longest = max(longest, c.SyncTTL())
+	}
+	return max(longest, time.Second)
 }
 
 // SyncEvery returns the shortest interval at which classes of the tree are to be

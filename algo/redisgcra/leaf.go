@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/go-sluice/sluice/algo"
 )
@@ -31,8 +32,10 @@ type Decision struct {
 	AtCeil bool
 	// AtAlso: it was refused by a further limit of the leaf, perhaps among others.
 	AtAlso bool
-	// UnderCeil is how many units the ceil bucket has left, Remaining if there is none.
+	// UnderCeil is how many units the ceil bucket has left, Remaining if there is none;
+	// CeilReset how long until it is full.
 	UnderCeil int64
+	CeilReset time.Duration
 }
 
 // Leaf is one class: two buckets, rate and ceil, and perhaps some more, in one key. It
@@ -140,9 +143,9 @@ func (r *request) decision(a answer) Decision {
 		},
 		Borrowed: a.verdict == borrowed,
 	}
-	d.UnderCeil = d.Remaining
+	d.UnderCeil, d.CeilReset = d.Remaining, d.Reset
 	if s.two {
-		d.UnderCeil = s.ceil.remaining(a.ceil)
+		d.UnderCeil, d.CeilReset = s.ceil.remaining(a.ceil), s.ceil.reset(a.ceil)
 	}
 	if d.Allowed {
 		return d

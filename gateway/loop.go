@@ -1,0 +1,193 @@
+package gateway
+
+import (
+	"context"
+	"time"
+
+	"github.com/go-sluice/sluice"
+	"github.com/go-sluice/sluice/algo/redisgcra"
+	"github.com/go-sluice/sluice/htb"
+)
+
+const (
+	// driftsPerInterval is how often in an interval copies are charged what others will use.
+	driftsPerInterval = 8
+	// outAfter is how many exchanges in a row may fail until the outage policy holds.
+	outAfter = 2
+	beat     = time.Second // of heartbeats
+)
+
+// shares is what a tree shares with other gateways.
+type shares struct {
+	every, ttl time.Duration // 0: no class has sync
+	remote     bool          // a leaf is kept in Redis
+}
+
+func newShares(root htb.Spec) *shares {
+	return &shares{root.SyncEvery(), root.SyncTTL(), anyRemote(root)}
+}
+
+func anyRemote(s htb.Spec) bool {
+	remote := s.Remote
+	for _, c := range s.Children {
+		remote = remote || anyRemote(c)
+	}
+	return remote
+}
+
+// step is the time between two looks of the loop.
+func (s *shares) step() time.Duration {
+	if s.every == 0 {
+		return beat / driftsPerInterval
+	}
+	return max(time.Millisecond, s.every/driftsPerInterval)
+}
+
+// run is the loop of a gateway.
+type run struct {
+	*Gateway
+	*shares
+	failures int // exchanges in a row without an answer
+	reports  []htb.Report
+	beaten   time.Time
+}
+
+// start asks Redis how things are and starts the loop.
+func (g *Gateway) start(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, max(time.Second, g.opts.Timeout))
+	defer cancel()
+	r := &run{Gateway: g, shares: g.shares.Load()}
+	r.tell(ctx, g.tree.Twins(sluice.Now()))
+	if r.failures > 0 { // at once: what others use is not known
+		r.setOut(true)
+	}
+	if r.remote {
+		r.heartbeat(ctx)
+	}
+	go r.loop()
+}
+
+// loop charges copies for others, and exchanges reports, until it is to stop.
+func (r *run) loop() {
+	defer close(r.done)
+	tick := time.NewTicker(r.step())
+	defer tick.Stop()
+	calling := make(chan struct{}, 1) // full while a call is under way, which has the rest of r
+	defer func() { calling <- struct{}{} }()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for {
+		select {
+		case <-r.stop:
+			return
+		case <-tick.C:
+		}
+		now := sluice.Now()
+		r.tree.Drift(now)
+		select {
+		case calling <- struct{}{}:
+		default:
+			continue
+		}
+		if s := r.Gateway.shares.Load(); s != r.shares {
+			r.shares = s
+			tick.Reset(s.step())
+		}
+		r.reports = r.tree.Reports(now, r.reports[:0])
+		beats := r.remote && time.Since(r.beaten) >= beat
+		if len(r.reports) == 0 && !beats {
+			<-calling
+			continue
+		}
+		go func() {
+			defer func() { <-calling }()
+			ctx, cancel := context.WithTimeout(ctx, r.patience())
+			defer cancel()
+			r.tell(ctx, r.reports)
+			if beats {
+				r.heartbeat(ctx)
+			}
+		}()
+	}
+}
+
+// patience is how long a call of the loop may take: nobody waits for it.
+func (r *run) patience() time.Duration { return max(2*r.every, 4*r.opts.Timeout, 200*time.Millisecond) }
+
+// tell reports and takes in the answers.
+func (r *run) tell(ctx context.Context, reports []htb.Report) {
+	if len(reports) == 0 {
+		return
+	}
+	out := make([]redisgcra.Report, len(reports))
+	for i, rep := range reports {
+		out[i] = redisgcra.Report{
+			Path: rep.Path, Rate: redisgcra.Limit(rep.Rate), Ceil: redisgcra.Limit(rep.Ceil), Used: rep.Used, Base: rep.Base,
+		}
+	}
+	answers := make([]redisgcra.Shared, len(reports))
+	begin := time.Now()
+	err := r.limiter.Exchange(ctx, r.opts.ID, r.ttl, out, answers)
+	r.observe(Call{Kind: Exchange, Requests: len(reports), Took: time.Since(begin), Err: err})
+	now, most, answered := sluice.Now(), 1, false
+	for i, a := range answers {
+		if a.Gateways > 0 {
+			r.tree.Reconcile(now, reports[i], htb.Shared{Owed: a.Owed, Total: a.Total, Gateways: a.Gateways})
+			most, answered = max(most, a.Gateways), true
+		}
+	}
+	if !answered {
+		r.failures++
+		if r.failures >= outAfter {
+			r.setOut(true)
+		}
+		return
+	}
+	r.failures = 0
+	if !r.remote {
+		r.gateways.Store(int64(most))
+	}
+	r.setOut(false)
+}
+
+// setOut begins or ends an outage of the classes with sync.
+func (r *run) setOut(out bool) {
+	if r.out.Swap(out) == out {
+		return
+	}
+	if out {
+		r.counters.opened.Add(1)
+		r.tree.Disconnected(sluice.Now(), r.opts.OnOutage, r.opts.Gateways)
+		r.opts.Logger.Warn("sluice: Redis does not answer exchanges", "tree", r.opts.Tree, "onOutage", r.opts.OnOutage)
+		return
+	}
+	r.tree.Disconnected(sluice.Now(), 0, 0)
+	r.opts.Logger.Info("sluice: Redis answers exchanges again", "tree", r.opts.Tree)
+}
+
+func (r *run) heartbeat(ctx context.Context) {
+	begin := time.Now()
+	r.beaten = begin
+	n, err := r.limiter.Heartbeat(ctx, r.opts.ID, 3*beat)
+	r.observe(Call{Kind: Heartbeat, Requests: 1, Took: time.Since(begin), Err: err})
+	if err == nil {
+		r.gateways.Store(int64(n))
+	}
+}
+
+// leave reports for the last time, and says that this gateway is gone.
+func (g *Gateway) leave(ctx context.Context) error {
+	r := &run{Gateway: g, shares: g.shares.Load()}
+	reports := g.tree.Twins(sluice.Now())
+	if len(reports) == 0 && !r.remote {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.patience())
+	defer cancel()
+	r.tell(ctx, reports)
+	paths := make([]string, len(reports))
+	for i := range reports {
+		paths[i] = reports[i].Path
+	}
+	return g.limiter.Leave(ctx, g.opts.ID, paths)
+}

@@ -15,11 +15,11 @@ import (
 )
 
 // ask makes the second half of a decision on a leaf that is kept in Redis.
-func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (Decision, error) {
+func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (htb.Decision, error) {
 	leaf, err := g.attached(p)
 	if err != nil { // limits that Redis cannot keep, by a replacement of the tree
 		p.Cancel(sluice.Now())
-		return Decision{}, err
+		return htb.Decision{}, err
 	}
 	tell, err := g.breaker.Allow()
 	if err != nil {
@@ -31,11 +31,11 @@ func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (Decision, error) {
 	switch {
 	case err == nil:
 		tell(nil)
-		return Decision{Decision: p.Answer(sluice.Now(), answer(p, d))}, nil
+		return p.Answer(sluice.Now(), answer(p, d)), nil
 	case ctx.Err() != nil:
 		tell(errNotTheirs)
 		p.Cancel(sluice.Now())
-		return Decision{}, fmt.Errorf("gateway: %w", context.Cause(ctx))
+		return htb.Decision{}, fmt.Errorf("gateway: %w", context.Cause(ctx))
 	case errors.Is(err, redisgcra.ErrClosed):
 		tell(errNotTheirs)
 	default:
@@ -45,19 +45,16 @@ func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (Decision, error) {
 }
 
 // without makes it by the outage policy.
-func (g *Gateway) without(p *htb.Pending) Decision {
+func (g *Gateway) without(p *htb.Pending) htb.Decision {
 	g.counters.alone.Add(1)
-	now := sluice.Now()
-	d := Decision{Outage: true}
-	switch g.opts.OnOutage {
+	switch now := sluice.Now(); g.opts.OnOutage {
 	case htb.Closed:
-		d.Decision = p.Refuse(now, probeEvery)
+		return p.Refuse(now, probeEvery)
 	case htb.Open:
-		d.Decision = p.Pass(now)
+		return p.Pass(now)
 	default:
-		d.Decision = p.Alone(now, int(g.gateways.Load()))
+		return p.Alone(now, int(g.gateways.Load()))
 	}
-	return d
 }
 
 // attached returns what asks Redis for the leaf.

@@ -184,20 +184,13 @@ func (g *Gateway) Close(ctx context.Context) (err error) {
 	return err
 }
 
-// Decision is the answer to one request.
-type Decision struct {
-	htb.Decision
-	// Outage: it was made without Redis, which should have been asked.
-	Outage bool
-}
-
 // Allow decides on a request of cost units of the leaf that names lead to, as
 // [htb.Tree.Allow] does. Errors are those of the tree, and that ctx ended while Redis was
-// asked; what Redis answers or does not is none.
-func (g *Gateway) Allow(ctx context.Context, cost int64, names ...string) (Decision, error) {
+// asked; what Redis answers or does not is none: Outage says that it should have been asked.
+func (g *Gateway) Allow(ctx context.Context, cost int64, names ...string) (htb.Decision, error) {
 	p, d, err := g.tree.Ask(sluice.Now(), cost, names...)
 	if p == nil {
-		return Decision{Decision: d}, err
+		return d, err
 	}
 	return g.ask(ctx, p)
 }
@@ -218,10 +211,10 @@ func (g *Gateway) Leaf(names ...string) (*Leaf, error) {
 }
 
 // Allow is [Gateway.Allow] without the lookup.
-func (l *Leaf) Allow(ctx context.Context, cost int64) (Decision, error) {
+func (l *Leaf) Allow(ctx context.Context, cost int64) (htb.Decision, error) {
 	p, d, err := l.leaf.Ask(sluice.Now(), cost)
 	if p == nil {
-		return Decision{Decision: d}, err
+		return d, err
 	}
 	return l.gateway.ask(ctx, p)
 }

@@ -20,15 +20,15 @@ type Hold struct {
 
 // Hold is [Gateway.Allow] for a request that will be settled: the Hold is nil unless the
 // Decision is to allow it.
-func (g *Gateway) Hold(ctx context.Context, most int64, names ...string) (*Hold, Decision, error) {
-	p, h, hd, err := g.tree.AskHold(sluice.Now(), most, names...)
-	if p == nil {
-		if h == nil {
-			return nil, Decision{Decision: hd}, err
-		}
-		return &Hold{Hold: h, gateway: g}, Decision{Decision: hd}, nil
+func (g *Gateway) Hold(ctx context.Context, most int64, names ...string) (*Hold, htb.Decision, error) {
+	p, h, d, err := g.tree.AskHold(sluice.Now(), most, names...)
+	if h != nil {
+		return &Hold{Hold: h, gateway: g}, d, nil
 	}
-	d, err := g.ask(ctx, p)
+	if p == nil {
+		return nil, d, err
+	}
+	d, err = g.ask(ctx, p)
 	if h = p.Hold(); h == nil {
 		return nil, d, err
 	}

@@ -182,7 +182,7 @@ func (p *Pending) Attach(v any) {
 // are as full from then on as it says, for Remaining, for what its parent keeps for it,
 // and for a decision without the store.
 func (p *Pending) Answer(now Time, a Answer) Decision {
-	return p.end(now, func(now Time) Decision {
+	return p.end(now, false, func(now Time) Decision {
 		x := p.leaf
 		for i, owed := range a.Owed {
 			b := x.bucket(i)
@@ -201,7 +201,7 @@ func (p *Pending) Answer(now Time, a Answer) Decision {
 // Alone is the second half without the store: by the leaf's buckets as they were last
 // heard of, of which an equal part is this gateway's.
 func (p *Pending) Alone(now Time, gateways int) Decision {
-	return p.end(now, func(now Time) Decision {
+	return p.end(now, true, func(now Time) Decision {
 		x, n := p.leaf, int64(max(1, gateways))
 		each := x.ticks.Cost(p.cost)
 		if p.cost <= math.MaxInt64/n {
@@ -245,7 +245,7 @@ func (p *Pending) Alone(now Time, gateways int) Decision {
 
 // Pass is the second half that admits whatever the leaf's own buckets hold.
 func (p *Pending) Pass(now Time) Decision {
-	return p.end(now, func(now Time) Decision {
+	return p.end(now, true, func(now Time) Decision {
 		if p.own {
 			return p.admit(now, 0)
 		}
@@ -255,12 +255,12 @@ func (p *Pending) Pass(now Time) Decision {
 
 // Refuse is the second half that admits nothing: the store cannot be asked before after.
 func (p *Pending) Refuse(now Time, after time.Duration) Decision {
-	return p.end(now, func(now Time) Decision { return p.refuse(now, NoStore, after) })
+	return p.end(now, true, func(now Time) Decision { return p.refuse(now, NoStore, after) })
 }
 
 // Cancel gives back what was held, as if nothing had been asked.
 func (p *Pending) Cancel(now Time) {
-	p.end(now, func(now Time) Decision {
+	p.end(now, false, func(now Time) Decision {
 		p.giveBack(now)
 		return Decision{}
 	})
@@ -271,7 +271,7 @@ func (p *Pending) Cancel(now Time) {
 func (p *Pending) Hold() *Hold { return p.held }
 
 // end makes one second half of a decision, and no other.
-func (p *Pending) end(now Time, half func(now Time) Decision) Decision {
+func (p *Pending) end(now Time, outage bool, half func(now Time) Decision) Decision {
 	p.tree.mu.Lock()
 	defer p.tree.mu.Unlock()
 	if p.done {
@@ -279,7 +279,9 @@ func (p *Pending) end(now Time, half func(now Time) Decision) Decision {
 	}
 	p.done = true
 	p.leaf.open--
-	return half(p.tree.advance(now))
+	d := half(p.tree.advance(now))
+	d.Outage = outage
+	return d
 }
 
 func (p *Pending) decision(now Time, v verdict) Decision {

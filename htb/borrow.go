@@ -137,8 +137,8 @@ func (x *class) charge(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.chargeRate(now, need)
 		}
-		if x.twin != nil {
-			x.spend(now, lender, j, cost)
+		if w := x.twin; w != nil && !w.hot {
+			x.heat(now)
 		}
 	}
 }
@@ -154,8 +154,8 @@ func (x *class) refund(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.refundRate(now, need)
 		}
-		if x.twin != nil {
-			x.spend(now, lender, j, -cost)
+		if w := x.twin; w != nil && !w.hot {
+			x.heat(now)
 		}
 	}
 }

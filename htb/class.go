@@ -108,7 +108,7 @@ func (x *class) reserved(now Time) (r Ticks) {
 	}
 	if x.twin != nil {
 		for i := range x.twin.of {
-			if most := x.bucket(i).Tokens(x.tat(i), now).Sub(x.twin.floor); most.Less(r) {
+			if most := x.bucket(i).Tokens(x.tat(i), now).Sub(x.floor()); most.Less(r) {
 				r = most
 			}
 		}

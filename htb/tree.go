@@ -212,6 +212,8 @@ type Decision struct {
 	// RetryAfter is how long after a refusal the request would pass if nothing
 	// else came; [Never] if waiting alone does not help.
 	RetryAfter time.Duration
+	// Outage: a store outside of the tree should have been asked, and was not there.
+	Outage bool
 
 	tree *Tree
 	leaf *class

@@ -71,26 +71,28 @@ const (
 type twin struct {
 	of       [2]use // rate, ceil
 	gateways int
-	floor    Ticks
+	floor    Ticks // when used was spent
+	spent    int64
 	due      Time // of the next report
 	seen     Time // of the latest answer; before the first, when it came into use
 	drifted  Time // until here it was charged for others
 	idle     int  // reports since it was last used
 	hot      bool // in hub.hot
+	reported bool // ever
 }
 
 // use is one bucket's.
 type use struct {
-	used, base int64
-	total      int64   // as of the latest answer, if known
-	known      bool    // the answer before next will say what others used
-	others     float64 // of what the bucket is filled with, the part that others use
+	told, base int64   // used, as of the latest report and the latest answer
+	total      int64   // by all, as of the latest answer
+	known      bool    // total is
+	others     float64 // the part of what fills the bucket that others use
 }
 
 // hub is what the twins of a tree have in common.
 type hub struct {
-	hot    []*class // in use
-	ttl    time.Duration
+	hot []*class // in use
+	ttl time.Duration
 
 	outage   Outage
 	gateways int // during it there are no fewer
@@ -102,7 +104,7 @@ func (x *class) remembered(now Time) Time {
 	if x.twin.hot {
 		return now.Add(recheck)
 	}
-	if x.twin.of == [2]use{} {
+	if !x.twin.reported {
 		return math.MinInt64
 	}
 	return x.twin.seen.Add(2 * x.hub.ttl)
@@ -138,28 +140,34 @@ func (x *class) closed() bool    { return x.twin != nil && x.hub.outage == Close
 func (x *class) unbounded() bool { return x.twin != nil && x.hub.outage == Open }
 
 // inFloor reports whether need is this gateway's whatever others use.
-func (x *class) inFloor(need Ticks) bool { return x.twin != nil && !x.twin.floor.Less(need) }
+func (x *class) inFloor(need Ticks) bool { return x.twin != nil && !x.floor().Less(need) }
+
+// floor returns what is this gateway's for sure.
+func (x *class) floor() Ticks {
+	return x.twin.floor.Sub(x.ticks.Cost(x.counts.gets - x.twin.spent))
+}
 
 // mostFloor is how much of its floor a gateway may save up: at least one unit.
 func (x *class) mostFloor() Ticks {
 	return larger(x.rate.Size().Part(x.twin.part()), x.ticks.Cost(1))
 }
 
-// spend books own use of x, j levels above the leaf, less than 0 for a refund.
-func (x *class) spend(now Time, lender, j int, units int64) {
+// used returns what was charged to bucket i, less refunds: its counters say so.
+func (x *class) used(i int) int64 {
+	if i == 0 {
+		return x.counts.gets - x.counts.borrows
+	}
+	return x.counts.gets
+}
+
+// heat makes x one that reports.
+func (x *class) heat(now Time) {
 	w := x.twin
-	if j >= lender {
-		w.of[0].used = plus(w.of[0].used, units)
+	w.hot, w.due, w.seen, w.drifted = true, now, now, now
+	for i := range w.of {
+		w.of[i].known, w.of[i].others = false, 0
 	}
-	w.of[1].used = plus(w.of[1].used, units)
-	w.floor = w.floor.Sub(x.ticks.Cost(units))
-	w.idle = 0
-	if !w.hot && units != 0 {
-		w.hot, w.due, w.seen, w.drifted = true, now, now, now
-		w.of[0].known, w.of[1].known = false, false
-		w.of[0].others, w.of[1].others = 0, 0
-		x.hub.hot = append(x.hub.hot, x)
-	}
+	x.hub.hot = append(x.hub.hot, x)
 }
 
 // untilHeard returns wait, how long after a refusal the request would pass, where it
@@ -189,10 +197,16 @@ func (t *Tree) Reports(now Time, reports []Report) []Report {
 		}
 		w.due = now.Add(x.spec.Sync)
 		w.idle++
-		if w.idle > warm && w.of[0].used == w.of[0].base && w.of[1].used == w.of[1].base {
+		for i := range w.of {
+			if used := x.used(i); used != w.of[i].told || used != w.of[i].base {
+				w.of[i].told, w.idle = used, 0
+			}
+		}
+		if w.idle > warm {
 			w.hot = false
 			return true
 		}
+		w.reported = true
 		reports = append(reports, x.report())
 		return false
 	})
@@ -235,7 +249,7 @@ func (x *class) report() Report {
 	s := &x.spec
 	return Report{
 		Path: x.path(), Rate: Limit{s.Rate, s.Burst}, Ceil: Limit{s.Ceil, s.CBurst},
-		Used: [2]int64{u[0].used, u[1].used}, Base: [2]int64{u[0].base, u[1].base},
+		Used: [2]int64{x.used(0), x.used(1)}, Base: [2]int64{u[0].base, u[1].base},
 		class: x,
 	}
 }
@@ -257,7 +271,7 @@ func (t *Tree) Reconcile(now Time, r Report, s Shared) {
 	for i, rate := range [...]algo.Rate{x.spec.Rate, x.spec.Ceil} {
 		u := &w.of[i]
 		u.learn(r.Used[i], s.Total[i], rate.PerSecond()*passed, w.gateways)
-		x.correct(now, i, s.Owed[i], u.used-u.base)
+		x.correct(now, i, s.Owed[i], x.used(i)-u.base)
 	}
 	w.seen = now
 }
@@ -367,7 +381,7 @@ func (x *class) drift(now Time) {
 	}
 	w.drifted = now
 	brought := algo.Times(uint64(passed), x.rate.Fill())
-	w.floor = w.floor.Add(brought.Part(w.part()))
+	w.floor, w.spent = x.floor().Add(brought.Part(w.part())), x.counts.gets
 	if most := x.mostFloor(); most.Less(w.floor) {
 		w.floor = most
 	}

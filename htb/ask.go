@@ -27,7 +27,7 @@ type Answer struct {
 	Allowed    bool
 	Borrowed   bool          // on the ceil alone
 	Reason     Reason        // of a refusal: AtCeil, AlsoLimit or, by the rate, NothingToBorrow
-	RetryAfter time.Duration // of a refusal
+	RetryAfter time.Duration // of a refusal by AlsoLimit; of others the tree knows
 	// Owed is how long until the rate and the ceil bucket are full.
 	Owed [2]time.Duration
 }
@@ -189,8 +189,15 @@ func (p *Pending) Answer(now Time, a Answer) Decision {
 			x.move(now, i, algo.Times(uint64(max(0, owed)), b.Fill()))
 		}
 		switch {
-		case !a.Allowed:
+		case !a.Allowed && a.Reason == AlsoLimit:
 			return p.refuse(now, a.Reason, a.RetryAfter)
+		case !a.Allowed: // who refuses knows nothing of the classes above
+			d := p.refuse(now, a.Reason, 0)
+			need := x.ticks.Cost(p.cost)
+			wait := x.retryAfter(now, need)
+			x.stake(now, need, wait)
+			d.RetryAfter = x.untilHeard(verdict{why: a.Reason}, wait)
+			return d
 		case p.lender > 0 && (a.Borrowed || !p.own):
 			return p.admit(now, p.lender)
 		}

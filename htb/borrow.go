@@ -137,7 +137,7 @@ func (x *class) charge(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.chargeRate(now, need)
 		}
-		if w := x.twin; w != nil && !w.hot {
+		if w := x.twin; w != nil && !w.hot && cost > 0 {
 			x.heat(now)
 		}
 	}
@@ -154,7 +154,7 @@ func (x *class) refund(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.refundRate(now, need)
 		}
-		if w := x.twin; w != nil && !w.hot {
+		if w := x.twin; w != nil && !w.hot && cost > 0 {
 			x.heat(now)
 		}
 	}

@@ -380,15 +380,20 @@ func (x *class) drift(now Time) {
 		return
 	}
 	w.drifted = now
+	part := w.part()
+	equal := 1 / float64(max(w.gateways, x.hub.gateways))
+	if x.hub.outage == Local {
+		part = uint32(equal * math.MaxUint32)
+	}
 	brought := algo.Times(uint64(passed), x.rate.Fill())
-	w.floor, w.spent = x.floor().Add(brought.Part(w.part())), x.counts.gets
+	w.floor, w.spent = x.floor().Add(brought.Part(part)), x.counts.gets
 	if most := x.mostFloor(); most.Less(w.floor) {
 		w.floor = most
 	}
 	for i := range w.of {
 		part := w.of[i].others
 		if x.hub.outage == Local {
-			part = 1 - 1/float64(max(w.gateways, x.hub.gateways))
+			part = 1 - equal
 		}
 		brought := algo.Times(uint64(passed), x.bucket(i).Fill())
 		x.elsewhere(now, i, brought.Part(uint32(part*math.MaxUint32)))

@@ -254,3 +254,95 @@ func TestTwinsKeepTheBound(t *testing.T) {
 		}
 	})
 }
+
+// Without answers a gateway does what the policy says, and all is well again with the
+// first answer.
+func TestTwinsInAnOutage(t *testing.T) {
+	const rate, gateways = 1000, 4
+	for _, c := range []struct {
+		outage   Outage
+		low, top float64 // per second of one of four gateways that is asked for more
+	}{{Local, rate / gateways, 1.05 * rate / gateways}, {Closed, 0, 0}, {Open, 3000, 3000}} {
+		t.Run(c.outage.String(), func(t *testing.T) {
+			spec := Spec{Rate: algo.PerSecond(rate), Burst: 100, Sync: 100 * time.Millisecond}
+			out := func(now Time, g int) bool { return now > Time(2*time.Second) && now < Time(12*time.Second) }
+			f := fleet{trip: time.Millisecond, out: out}
+			ask := func(ms, g int) (int, int64, []string) {
+				for _, tree := range f.trees {
+					switch ms {
+					case 2200:
+						tree.Disconnected(Time(2200*time.Millisecond), c.outage, 1)
+					case 12000:
+						tree.Disconnected(Time(12*time.Second), 0, 0)
+					}
+				}
+				return 3, 1, nil
+			}
+			got := f.run(t, spec, gateways, 0, 20*time.Second, ask)
+			_, each := sums(got[3000:12000])
+			for g, n := range each {
+				assert.InDelta(t, (c.low+c.top)/2, float64(n)/9, (c.top-c.low)/2+.01*c.top, "gateway %d", g)
+			}
+			tree := f.trees[0]
+			d, err := tree.Allow(Time(20*time.Second), 0)
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+			all, _ := sums(got[len(got)-2000:]) // what an outage let through is repaid for a time
+			assert.LessOrEqual(t, float64(all)/2, 1.05*rate)
+		})
+	}
+}
+
+// A refusal for want of the store says so, and when to come again.
+func TestClosedRefusals(t *testing.T) {
+	tree, err := New(Spec{Rate: algo.PerSecond(1000), Children: []Spec{
+		{Name: "shared", Rate: algo.PerSecond(10), Sync: 100 * time.Millisecond}, {Name: "own", Rate: algo.PerSecond(10)},
+	}})
+	require.NoError(t, err)
+	tree.Disconnected(0, Closed, 1)
+	d, err := tree.Allow(0, 1, "shared")
+	require.NoError(t, err)
+	require.Equal(t, NoStore, d.Reason)
+	require.Equal(t, "shared", d.RefusedBy())
+	require.Equal(t, 100*time.Millisecond, d.RetryAfter)
+	d, err = tree.Allow(0, 1, "own")
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+	tree.Disconnected(0, 0, 0)
+	d, err = tree.Allow(0, 1, "shared")
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+}
+
+// A child of a template is not dropped while the store may remember what it used: its
+// next self would begin at 0, and seem to have given back all that.
+func TestATwinIsRemembered(t *testing.T) {
+	tree, err := New(Spec{Rate: algo.PerSecond(1000), Children: []Spec{{Name: "*", Rate: algo.PerSecond(10), Sync: 100 * time.Millisecond}}})
+	require.NoError(t, err)
+	store := common{}
+	tell := func(now Time) (n int) {
+		reports := tree.Reports(now, nil)
+		for i, s := range store.tell(now, 0, reports) {
+			tree.Reconcile(now, reports[i], s)
+		}
+		return len(reports)
+	}
+	at := func(ms int) Time { return Time(ms) * Time(time.Millisecond) }
+	_, err = tree.Allow(0, 5, "alice")
+	require.NoError(t, err)
+	require.Equal(t, 1, tell(0))
+	told := 0
+	for ms := 100; ms < 10_000; ms += 100 {
+		told += tell(at(ms))
+		_, err := tree.Allow(at(ms), 0, "bob") // looks for children at rest
+		require.NoError(t, err)
+		rows := tree.Stats(at(ms))
+		if live := rows[0].Live; ms < 2000 {
+			require.Positive(t, live, "at %d ms", ms)
+		}
+	}
+	require.Equal(t, warm, told)
+	for _, row := range tree.Stats(at(10_000)) {
+		require.NotEqual(t, "alice", row.Path, "she is gone")
+	}
+}

@@ -46,8 +46,6 @@ type Class struct {
 	Limit   int           // items its queue may hold; 0 when the file does not say
 	MaxWait time.Duration // how long one may be queued; 0 when the file does not say
 	Pool    int           // of the root: items released and not yet done; 0 for no bound
-	Store   string        // "memory" or "redis"
-	Sync    time.Duration // 0 for none
 
 	Children []*Class
 
@@ -111,10 +109,7 @@ func parse(name string, data []byte, shape bool) (*File, error) {
 		t := tree{report: r, unit: f.Unit, redis: m.has("redis")}
 		f.Root, f.Settings = t.class(g.node, nil, g.line)
 		t.check(f, shape)
-		t.notes(f.Settings, nil)
-		if t.shared > 0 {
-			t.warnings.say(t.shared, t.sharedAt, "store and sync are read but not acted on in this version: every class is kept in memory, on each gateway alone")
-		}
+		t.notes(f.Root, f.Settings, nil)
 		f.Warnings = t.warnings.errors()
 	}
 	if err := r.err(); err != nil {
@@ -163,6 +158,16 @@ func (c *Class) place(m htb.Mistake) (line int, told bool) {
 		}
 	}
 	return c.Line, c.broken
+}
+
+// line returns where the key of a name stands, or the class.
+func (c *Class) line(name string) int {
+	for _, k := range c.marks {
+		if k.name == name {
+			return k.line
+		}
+	}
+	return c.Line
 }
 
 func (c *Class) child(name string) *Class {

@@ -78,7 +78,7 @@ func printed(f *File) string {
 		if s.Max != 0 {
 			fmt.Fprintf(&b, " max %d idle %v", s.Max, s.Idle)
 		}
-		fmt.Fprintf(&b, " | limit %d maxWait %v pool %d store %s sync %v\n", c.Limit, c.MaxWait, c.Pool, c.Store, c.Sync)
+		fmt.Fprintf(&b, " | limit %d maxWait %v pool %d remote %v sync %v\n", c.Limit, c.MaxWait, c.Pool, s.Remote, s.Sync)
 		for i := range s.Children {
 			// The template comes last in a resolved Spec, wherever it stood.
 			class(s.Children[i], c.child(s.Children[i].Name), indent+"  ")

@@ -1,16 +1,18 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/go-sluice/sluice/htb"
 )
 
 // Load reads the tree file at path and returns the tree, every bucket full. The
 // error is [Errors], everything that is wrong with the file, or that it could not
-// be read. A file that asks for what this version does not do (semantics: kernel,
-// store: redis, sync) is refused: limits that quietly hold for one process only
+// be read. A file with semantics: kernel is refused, and one with store: redis or
+// sync, which package gateway loads: limits that quietly hold for one process only
 // are worse than none. Its warnings are in the File that [ParseFile] returns.
 func Load(path string) (*htb.Tree, error) {
 	f, err := ready(path)
@@ -39,11 +41,11 @@ func ready(path string) (*File, error) {
 	if f.Semantics == "kernel" {
 		return nil, Errors{{f.Name, 1, "", "semantics: kernel is for the shaper: to police, write semantics: strict, or leave it out"}}
 	}
-	return f, f.local()
+	return f, f.local("needs Redis: load it with gateway.Load (package github.com/go-sluice/sluice/gateway), or take it out to keep the class in this process alone")
 }
 
 // LoadShape reads the tree file at path for a shaper; sluice.LoadShaper starts one.
-// What this version does not do is refused, as by [Load].
+// It keeps everything in its process, so a file with store: redis or sync is refused.
 func LoadShape(path string) (*File, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -53,27 +55,32 @@ func LoadShape(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, f.local()
+	return f, f.local("is not for shaping: a shaper keeps everything in its process: take it out")
 }
 
-// local refuses a file that wants a class to be kept outside the process.
-func (f *File) local() error {
+// local refuses a file with classes that are kept outside of the process, or settled
+// with others. why says so of the key that wants it.
+func (f *File) local(why string) error {
 	var errs Errors
-	f.Settings.shared(f.Root, nil, func(c *Class, path []string) {
-		errs = append(errs, &Error{f.Name, c.Line, classPath(path).String(), "store: redis and sync are not in this version: take them out to keep the class in this process alone"})
-	})
+	var walk func(s htb.Spec, c *Class, path classPath)
+	walk = func(s htb.Spec, c *Class, path classPath) {
+		say := func(key, what string) {
+			errs = append(errs, &Error{f.Name, c.line(key), path.String(), what + " " + why})
+		}
+		if s.Remote {
+			say("store", "store: redis")
+		}
+		if s.Sync > 0 {
+			say("sync", "sync")
+		}
+		for i, child := range c.Children {
+			walk(s.Children[i], child, append(path[:len(path):len(path)], s.Children[i].Name))
+		}
+	}
+	walk(f.Root, f.Settings, nil)
 	if len(errs) > 0 {
+		slices.SortStableFunc(errs, func(a, b *Error) int { return cmp.Compare(a.Line, b.Line) })
 		return errs
 	}
 	return nil
-}
-
-// shared calls found for every class that is to be kept outside the process.
-func (c *Class) shared(s htb.Spec, path []string, found func(*Class, []string)) {
-	if c.Store == "redis" || c.Sync > 0 {
-		found(c, path)
-	}
-	for i, child := range c.Children {
-		child.shared(s.Children[i], append(path[:len(path):len(path)], s.Children[i].Name), found)
-	}
 }

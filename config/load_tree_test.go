@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/go-sluice/sluice/algo"
 	"github.com/go-sluice/sluice/htb"
 )
 
@@ -40,8 +41,14 @@ global:
     b: {rate: 1/s, sync: 100ms}
 `)
 	_, err := Load(path)
-	require.EqualError(t, err, path+":6: a: store: redis and sync are not in this version: take them out to keep the class in this process alone\n"+
-		path+":9: b: store: redis and sync are not in this version: take them out to keep the class in this process alone")
+	const instead = " needs Redis: load it with gateway.Load (package github.com/go-sluice/sluice/gateway), or take it out to keep the class in this process alone"
+	require.EqualError(t, err, path+":8: a: store: redis"+instead+"\n"+path+":9: b: sync"+instead)
+	tree, err := htb.New(htb.Spec{Rate: algo.PerSecond(10)})
+	require.NoError(t, err)
+	require.ErrorContains(t, Replace(tree, 0, path), "gateway.Load")
+	_, err = LoadShape(path)
+	const shape = " is not for shaping: a shaper keeps everything in its process: take it out"
+	require.EqualError(t, err, path+":8: a: store: redis"+shape+"\n"+path+":9: b: sync"+shape)
 	write(t, path, "tree: t\nsemantics: kernel\nglobal: {rate: 10/s}\n")
 	_, err = Load(path)
 	require.ErrorContains(t, err, "semantics: strict")

@@ -480,7 +480,7 @@ func (t *tc) build(c *tcClass, path []string, paths map[string][]string) (htb.Sp
 	name := c.id.String()
 	paths[name] = path
 	s := htb.Spec{Name: name, Rate: c.rate, Ceil: c.ceil, Burst: c.burst, CBurst: c.cburst, Prio: c.prio, Quantum: t.quantumOf(c)}
-	settings := &Class{Line: c.line, Store: "memory", name: name, marks: c.marks}
+	settings := &Class{Line: c.line, name: name, marks: c.marks}
 	for _, child := range c.children {
 		spec, below := t.build(child, append(path[:len(path):len(path)], child.id.String()), paths)
 		s.Children = append(s.Children, spec)

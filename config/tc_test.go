@@ -82,7 +82,8 @@ func requireTC(t *testing.T, f *File, paths map[string][]string) {
 		seen++
 		require.LessOrEqual(t, len(path), htb.MaxDepth-1)
 		require.Equal(t, path, append([]string{}, paths[s.Name]...))
-		require.Equal(t, "memory", c.Store)
+		require.False(t, s.Remote)
+		require.Zero(t, s.Sync)
 		require.Len(t, c.Children, len(s.Children))
 		require.Positive(t, c.Line)
 		require.Equal(t, c.Line, f.Place(htb.Mistake{Path: path}).Line)

@@ -2,8 +2,8 @@ package config
 
 import (
 	"math/big"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-sluice/sluice/algo"
 	"github.com/go-sluice/sluice/htb"
@@ -17,15 +17,19 @@ type tree struct {
 	redis    bool // the file has a redis: block
 	classes  int
 	warnings report
-
-	shared   int // the first line that says store: redis or sync, 0 for none
-	sharedAt classPath
 }
+
+// What sync may be. The least is twice the time that a call to Redis may take; the most,
+// how long gateways may admit what the others have used already.
+const (
+	minSync = 10 * time.Millisecond
+	maxSync = time.Minute
+)
 
 // class reads a class and those below it. A class that cannot be read is kept as
 // a broken one: leaving it out would change what its parent is.
 func (t *tree) class(n *yaml.Node, path classPath, line int) (htb.Spec, *Class) {
-	s, c := htb.Spec{}, &Class{Line: line, Store: "memory"}
+	s, c := htb.Spec{}, &Class{Line: line}
 	if len(path) > 0 {
 		s.Name = path[len(path)-1]
 		c.name = s.Name
@@ -41,21 +45,31 @@ func (t *tree) class(n *yaml.Node, path classPath, line int) (htb.Spec, *Class) 
 
 	c.Limit, c.MaxWait, c.Pool = m.count("limit"), m.interval("maxWait"), m.count("pool")
 	s.Limit, s.MaxWait = c.Limit, c.MaxWait
-	c.Sync = m.interval("sync")
-	if m.has("store") {
-		c.Store = m.choice("store")
-	}
-	for _, name := range [...]string{"store", "sync"} {
-		if f := m.get(name); f != nil && !f.bad && !t.redis && (name == "sync" || c.Store == "redis") {
-			m.wrong(f, `needs a server: write redis: {addr: "localhost:6379"} at the top of the file, or take it out`)
-		}
-	}
+	t.shared(m, &s)
 	for _, f := range m.fields {
 		if f.key.name != "children" { // what htb says of those is about the class
 			c.marks = append(c.marks, mark{f.key.name, f.line, f.bad})
 		}
 	}
 	return s, c
+}
+
+// shared reads where the class is kept, and whom it is settled with.
+func (t *tree) shared(m *mapping, s *htb.Spec) {
+	s.Remote, s.Sync = m.choice("store") == "redis", m.interval("sync")
+	store, sync := m.get("store"), m.get("sync")
+	for _, f := range [...]*field{store, sync} {
+		if f != nil && !f.bad && !t.redis && (f == sync || s.Remote) {
+			m.wrong(f, `needs a server: write redis: {addr: "localhost:6379"} at the top of the file, or take it out`)
+		}
+	}
+	switch {
+	case s.Sync == 0:
+	case s.Sync < minSync:
+		m.wrong(sync, "%v is more often than gateways need to hear of each other: write 10ms or more", s.Sync)
+	case s.Sync > maxSync:
+		m.wrong(sync, "%v is too long for gateways not to hear of each other: write 1m or less", s.Sync)
+	}
 }
 
 // role says which of the six kinds of class n is.
@@ -212,20 +226,21 @@ func (t *tree) check(f *File, shape bool) {
 	t.warnings.file = t.file
 }
 
-// notes warns of what Redis does not do for c and those below it, and reports
-// whether a class among them is kept there.
-func (t *tree) notes(c *Class, path classPath) (shared bool) {
-	shared = c.Store == "redis"
-	for _, child := range c.Children {
-		shared = t.notes(child, append(path[:len(path):len(path)], child.name)) || shared
+// notes warns of what Redis does not do for the class s and those below it, and reports
+// whether a leaf among them is kept there.
+func (t *tree) notes(s htb.Spec, c *Class, path classPath) (remote bool) {
+	remote = s.Remote
+	for i, child := range c.Children {
+		remote = t.notes(s.Children[i], child, append(path[:len(path):len(path)], child.name)) || remote
 	}
-	if c.Store == "redis" || c.Sync > 0 {
-		i := slices.IndexFunc(c.marks, func(k mark) bool { return k.name == "store" || k.name == "sync" })
-		if line := c.marks[i].line; t.shared == 0 || line < t.shared {
-			t.shared, t.sharedAt = line, path
+	switch {
+	case s.Sync > 0 && !s.Rate.IsZero() && s.Rate.Takes(1) > s.Sync:
+		exact := "store: redis keeps such a class exactly"
+		if len(c.Children) > 0 {
+			exact = "store: redis on the leaves below keeps those exactly"
 		}
-	}
-	if shared && c.Sync == 0 && len(c.Children) > 0 {
+		t.warnings.say(c.line("sync"), path, "sync %v brings less than one unit at %v, so gateways agree in the long run only: %s", s.Sync, s.Rate, exact)
+	case s.Sync == 0 && remote && len(c.Children) > 0:
 		line, said := c.Line, []string(nil)
 		for _, k := range c.marks {
 			if k.name == "rate" || k.name == "ceil" {
@@ -236,5 +251,5 @@ func (t *tree) notes(c *Class, path classPath) (shared bool) {
 			t.warnings.say(line, path, "%s is counted on each gateway alone, though leaves below it are in Redis: write sync: 100ms to share what it has", strings.Join(said, " as well as "))
 		}
 	}
-	return shared
+	return remote
 }

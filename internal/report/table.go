@@ -186,6 +186,12 @@ func Classes(w io.Writer, tree, unit string, root htb.Spec, look Look) error {
 			over = true
 			remarks = append(remarks, "oversubscribed")
 		}
+		if s.Remote {
+			remarks = append(remarks, "in Redis")
+		}
+		if s.Sync > 0 {
+			remarks = append(remarks, fmt.Sprintf("sync %v", s.Sync))
+		}
 		t.AppendRow(table.Row{indent(htb.Mistake{Path: path}.Where(), len(path)), s.Rate, group(s.Burst), s.Ceil, group(s.CBurst), s.Prio, weight(s), strings.Join(remarks, "; ")})
 		for _, c := range s.Children {
 			walk(c, append(path[:len(path):len(path)], c.Name))

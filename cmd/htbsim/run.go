@@ -105,6 +105,12 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			o.discard()
 		}
 	}()
+	one, changed := alone(tree.Root)
+	if changed {
+		file := *tree
+		file.Root = one
+		tree = &file
+	}
 	bar := f.bar(cmd)
 	got, err := f.simulate(cmd.Context(), tree, bar.set)
 	bar.clear()
@@ -118,7 +124,23 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		note := fmt.Sprintf("interrupted: this is what was measured until %v", time.Duration(got.Seconds*float64(time.Second)).Round(time.Millisecond))
 		got.Notes = append(got.Notes, note)
 	}
+	if changed {
+		got.Notes = append(got.Notes, "store and sync are simulated as if there were one gateway and its store always answered at once")
+	}
 	return f.write(cmd, got, outputs)
+}
+
+// alone returns s as the one gateway has it that there is on virtual time: with every
+// class in its memory, and nobody to settle with.
+func alone(s htb.Spec) (one htb.Spec, changed bool) {
+	changed = s.Remote || s.Sync != 0
+	s.Remote, s.Sync = false, 0
+	s.Children = slices.Clone(s.Children)
+	for i, c := range s.Children {
+		below, differs := alone(c)
+		s.Children[i], changed = below, changed || differs
+	}
+	return s, changed
 }
 
 // check finds mistakes among the flags.

@@ -20,6 +20,37 @@
 // readers, the lists of allowed keys in messages and the JSON Schema for editors
 // (see [Schema]) are made from it, so they cannot disagree.
 //
+// # Redis
+//
+// Classes with store: redis or sync share the servers of the redis: block, which for one
+// server on the same machine is no more than an address:
+//
+//	redis: {addr: "localhost:6379"} # or the path of a Unix socket
+//
+// A cluster, and a master that Sentinels watch, are found through several addresses, as
+// a list or with commas between:
+//
+//	redis: {addr: ["redis-1:6379", "redis-2:6379"], cluster: true}
+//
+//	redis:
+//	  addr: sentinel-1:26379, sentinel-2:26379, sentinel-3:26379
+//	  sentinel: mymaster
+//	  db: 3
+//	  user: sluice                  # of the server's ACL
+//	  passwordEnv: REDIS_PASSWORD   # or passwordFile: /run/secrets/redis
+//	  tls: {ca: /etc/ssl/redis-ca.pem}
+//	  timeout: 10ms
+//	  onOutage: closed
+//
+// A file says where a password is found, never the password: files are committed,
+// printed and sent around. Environment variables and files are read when the client is
+// made, paths from the working folder on. Certificates of servers are always checked;
+// tls: true checks them against those that the system trusts. No message shows what
+// stands where a password may have been written by mistake, nor what a URL holds.
+//
+// timeout is for one call. What it takes to connect is not counted in it: a connection
+// is made beside the calls that wait for one.
+//
 // # Rates
 //
 // Rates are exact fractions from the text to the bucket: "2.5/s" is 5 in 2 s and

@@ -40,7 +40,7 @@ func (r *report) document(data []byte) (n *yaml.Node, ok bool) {
 	default:
 		r.say(second.Line, whole{}, "a second document starts here, and would not be read: put it in a file of its own, or take out the line ---")
 	}
-	r.plain(doc)
+	r.plain(doc, false)
 	return doc.Content[0], true
 }
 
@@ -80,7 +80,11 @@ func (r *report) syntax(err error, data []byte) {
 	switch a := anchorExp.FindStringSubmatch(msg); {
 	case a != nil:
 		before, _, _ := bytes.Cut(data, []byte("*"+a[1]))
-		r.say(1+breaks(before), whole{}, `*%.40s is an alias in YAML, of nothing: write out what is meant, and a template as "*" in quotes`, a[1])
+		of := "*" + a[1]
+		if i := bytes.LastIndexByte(before, '\n'); secret(string(before[i+1:])) {
+			of = "what begins with *"
+		}
+		r.say(1+breaks(before), whole{}, `%.40s is an alias in YAML, of nothing: write out what is meant, and a template as "*" in quotes`, of)
 		return
 	case strings.Contains(msg, "alphabetic or numeric character"):
 		msg += `: a template is written as "*" in quotes`
@@ -121,18 +125,28 @@ func firstOdd(data []byte) int {
 	return 1
 }
 
-// plain reports whatever says one thing in one place and means it in another.
-func (r *report) plain(n *yaml.Node) {
+// secret reports whether what stands after text may be a password, not to be shown.
+func secret(text string) bool { return strings.Contains(strings.ToLower(text), "pass") }
+
+// plain reports whatever says one thing in one place and means it in another. If n may
+// be a password, it is not shown.
+func (r *report) plain(n *yaml.Node, hide bool) {
 	const why = ": write it out, so that each line says what holds there"
+	show := func(mark, name string) string {
+		if hide {
+			return "what begins with " + mark
+		}
+		return mark + name
+	}
 	if n.Anchor != "" {
-		r.say(n.Line, whole{}, "&%.40s is an anchor, which is not read%s", n.Anchor, why)
+		r.say(n.Line, whole{}, "%.40s is an anchor, which is not read%s", show("&", n.Anchor), why)
 	}
 	if n.Kind == yaml.AliasNode {
-		r.say(n.Line, whole{}, "*%.40s is an alias, which is not read%s", n.Value, why)
+		r.say(n.Line, whole{}, "%.40s is an alias, which is not read%s", show("*", n.Value), why)
 		return
 	}
 	if n.Style&yaml.TaggedStyle != 0 {
-		r.say(n.Line, whole{}, "%.40s is a tag, which is not read: write the plain value", n.Tag)
+		r.say(n.Line, whole{}, "%.40s is a tag, which is not read: write the plain value", show("!", strings.TrimPrefix(n.Tag, "!")))
 	}
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i < len(n.Content); i += 2 {
@@ -141,8 +155,8 @@ func (r *report) plain(n *yaml.Node) {
 			}
 		}
 	}
-	for _, c := range n.Content {
-		r.plain(c)
+	for i, c := range n.Content {
+		r.plain(c, hide || n.Kind == yaml.MappingNode && i%2 == 1 && secret(n.Content[i-1].Value))
 	}
 }
 

@@ -32,13 +32,6 @@ type File struct {
 	Paths map[string][]string
 }
 
-// Redis is the server that classes with store: redis or sync share.
-type Redis struct {
-	Addr     string        // host:port, or the path of a Unix socket
-	Timeout  time.Duration // of a call; 5 ms when the file does not say
-	OnOutage string        // "local", "closed" or "open"
-}
-
 // Class is what a tree file says of a class that is not in its htb.Spec. Classes
 // form a tree parallel to that of the Specs: Children[i] goes with Spec.Children[i].
 type Class struct {
@@ -116,23 +109,6 @@ func parse(name string, data []byte, shape bool) (*File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-// redis reads the redis: block, nil when there is none.
-func (m *mapping) redis() *Redis {
-	f := m.get("redis")
-	if f == nil {
-		return nil
-	}
-	b, _ := m.mapping(f.node, part{m.at, "redis"}, f.line, redisBlock, f.key.example)
-	r := &Redis{Addr: b.text("addr"), Timeout: b.interval("timeout"), OnOutage: b.choice("onOutage")}
-	if r.Timeout == 0 {
-		r.Timeout = 5 * time.Millisecond
-	}
-	if a := b.get("addr"); a != nil && !a.bad && !strings.HasPrefix(r.Addr, "/") && !strings.Contains(r.Addr, ":") {
-		b.wrong(a, "%.40q has no port: write such as %s:6379", r.Addr, r.Addr)
-	}
-	return r
 }
 
 // Place turns what htb says of a class into an Error on the line of the key it

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
@@ -17,6 +18,7 @@ const (
 	templateLeaf
 	templateInner
 	redisBlock
+	tlsBlock
 	limitEntry // of also
 	loadTop    // load.yaml itself
 	flowEntry
@@ -29,7 +31,7 @@ const (
 	templates  = templateLeaf | templateInner
 	everyClass = leaves | inners
 
-	treePlaces = treeTop | everyClass | redisBlock | limitEntry
+	treePlaces = treeTop | everyClass | redisBlock | tlsBlock | limitEntry
 	loadPlaces = loadTop | flowEntry | costBlock | serviceBlock
 )
 
@@ -50,6 +52,11 @@ const (
 	kindClasses              // the classes below one
 	kindClass                // one class
 	kindBlock                // a mapping with a place of its own
+	kindAddrs                // a text or a list of texts
+	kindHidden               // a text that messages do not show
+	kindVariable             // likewise, the name of an environment variable
+	kindDatabase             // a whole number, 0 too
+	kindTLS                  // true or false, or a mapping with a place of its own
 	kindExponent             // a number, 0 or more
 	kindCosts                // a size or a range of them
 	kindService              // a duration or a distribution
@@ -80,14 +87,14 @@ var keys = []key{
 		doc:     "strict: a ceil caps everything below it, prio and quantum compare siblings. kernel: what Linux sch_htb does, for shaping only.",
 		belongs: "stands at the top of the file"},
 	{name: "redis", where: treeTop, kind: kindBlock, example: `redis: {addr: "localhost:6379"}`,
-		doc:     "The Redis server of classes that say store: redis or sync.",
+		doc:     "The Redis server, cluster or Sentinels of classes that say store: redis or sync.",
 		belongs: "stands at the top of the file; a class uses it with store: redis or sync"},
 	{name: "global", where: treeTop, kind: kindClass, need: true, example: "global: {rate: 1000/s}",
 		doc:     "The root of the tree: the capacity that all classes share.",
 		belongs: "is the root's name and stands at the top of the file"},
 
-	{name: "addr", where: redisBlock, kind: kindText, need: true, example: `addr: "localhost:6379"`,
-		doc:     "host:port of the server, or the path of its Unix socket.",
+	{name: "addr", where: redisBlock, kind: kindAddrs, need: true, example: `addr: "localhost:6379"`,
+		doc:     "host:port of the server, or the path of its Unix socket. Of a cluster or of Sentinels one or more, as a list or with commas between.",
 		belongs: "stands under redis:"},
 	{name: "timeout", where: redisBlock, kind: kindInterval, example: "timeout: 5ms",
 		doc:     "How long a call to Redis may take before the answer is given without it. Default 5ms.",
@@ -95,6 +102,48 @@ var keys = []key{
 	{name: "onOutage", where: redisBlock, kind: kindChoice, choices: []string{"local", "closed", "open"}, example: "onOutage: local",
 		doc:     "What answers while Redis does not: local, each gateway at its last known share; closed, nothing passes; open, everything does.",
 		belongs: "stands under redis:"},
+	{name: "cluster", where: redisBlock, kind: kindFlag, example: "cluster: true",
+		doc:     "The servers are nodes of a Redis Cluster; those that addr leaves out are asked for.",
+		belongs: "stands under redis:"},
+	{name: "sentinel", where: redisBlock, kind: kindText, example: "sentinel: mymaster",
+		doc:     "The name of the master that Sentinels watch; addr lists the Sentinels, which say where it is.",
+		belongs: "stands under redis:"},
+	{name: "db", where: redisBlock, kind: kindDatabase, example: "db: 1",
+		doc:     "The number of the database. Default 0.",
+		belongs: "stands under redis:"},
+	{name: "user", where: redisBlock, kind: kindText, example: "user: sluice",
+		doc:     "The user of the server's ACL. Default: the one that is called default.",
+		belongs: "stands under redis:"},
+	{name: "passwordEnv", where: redisBlock, kind: kindVariable, example: "passwordEnv: REDIS_PASSWORD",
+		doc:     "The environment variable that holds the password.",
+		belongs: "stands under redis:"},
+	{name: "passwordFile", where: redisBlock, kind: kindHidden, example: "passwordFile: /run/secrets/redis",
+		doc:     "The file that holds the password and nothing else but a line break at its end.",
+		belongs: "stands under redis:"},
+	{name: "sentinelUser", where: redisBlock, kind: kindText, example: "sentinelUser: sluice",
+		doc:     "The user of the Sentinels' ACL. Default: the one that is called default.",
+		belongs: "stands under redis:"},
+	{name: "sentinelPasswordEnv", where: redisBlock, kind: kindVariable, example: "sentinelPasswordEnv: SENTINEL_PASSWORD",
+		doc:     "The environment variable that holds the password of the Sentinels. Default: they need none.",
+		belongs: "stands under redis:"},
+	{name: "sentinelPasswordFile", where: redisBlock, kind: kindHidden, example: "sentinelPasswordFile: /run/secrets/sentinel",
+		doc:     "The file that holds it, instead.",
+		belongs: "stands under redis:"},
+	{name: "tls", where: redisBlock, kind: kindTLS, example: "tls: {ca: /etc/ssl/redis-ca.pem}",
+		doc:     "Talk over TLS: true, or a block. The servers' certificates are always checked, those of Sentinels too.",
+		belongs: "stands under redis:"},
+	{name: "ca", where: tlsBlock, kind: kindHidden, example: "ca: /etc/ssl/redis-ca.pem",
+		doc:     "The file of certificates to trust, in PEM. Default: the system's.",
+		belongs: "stands under redis: in tls:"},
+	{name: "cert", where: tlsBlock, kind: kindHidden, example: "cert: /etc/ssl/sluice.pem",
+		doc:     "The file of the certificate to show to the server, in PEM. Default: none.",
+		belongs: "stands under redis: in tls:"},
+	{name: "key", where: tlsBlock, kind: kindHidden, example: "key: /etc/ssl/sluice.key",
+		doc:     "The file of the key of cert, in PEM.",
+		belongs: "stands under redis: in tls:"},
+	{name: "serverName", where: tlsBlock, kind: kindText, example: "serverName: redis.internal",
+		doc:     "The name that the servers' certificates must be for. Default: the host of each.",
+		belongs: "stands under redis: in tls:"},
 
 	{name: "rate", where: everyClass, kind: kindRate, example: "rate: 100/s",
 		doc:     "What the class is guaranteed: 1000/s, 5000/h, 2.5/s, 10k/s; with unit: bytes also 10MB/s and 8mbit.",
@@ -225,11 +274,37 @@ func lookup(name string, where place) (k *key, wrong string) {
 	if wrong != "" {
 		return nil, wrong
 	}
+	if where&(redisBlock|tlsBlock) != 0 {
+		if key := passwordKey(name); key != "" {
+			return nil, fmt.Sprintf("a password does not stand in the file: write %sEnv: NAME, of the environment variable that holds it, or %sFile: PATH", key, key)
+		}
+		if !wordExp.MatchString(name) { // such as password:secret without a space
+			return nil, "a key here is no word: write a space after each colon"
+		}
+	}
 	var names []string
 	for _, k := range allowed(where) {
 		names = append(names, k.name)
 	}
 	return nil, fmt.Sprintf("unknown key %.40q%s: allowed here are %s", name, didYouMean(name, names), strings.Join(names, ", "))
+}
+
+// passwordKey returns how the key begins that goes for name, if that is for a password.
+func passwordKey(name string) string {
+	switch plain(name) {
+	case "password", "passwd", "pass", "auth", "requirepass":
+		return "password"
+	case "sentinelpassword", "sentinelpasswd", "sentinelpass", "sentinelauth":
+		return "sentinelPassword"
+	}
+	return ""
+}
+
+var wordExp = regexp.MustCompile(`^[A-Za-z0-9_-]*$`)
+
+// plain is a key without what people write in different ways.
+func plain(name string) string {
+	return strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(name))
 }
 
 // didYouMean names the one of list nearest to word, if one is near: within a slip
@@ -239,14 +314,14 @@ func didYouMean(word string, list []string) string {
 		return ""
 	}
 	best, least := "", maxText
-	plain := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(word))
+	word = plain(word)
 	for _, s := range list {
 		low := strings.ToLower(s)
-		d := distance(plain, low)
-		if min(len(plain), len(low)) >= 3 && (strings.HasPrefix(plain, low) || strings.HasPrefix(low, plain)) {
+		d := distance(word, low)
+		if min(len(word), len(low)) >= 3 && (strings.HasPrefix(word, low) || strings.HasPrefix(low, word)) {
 			d = min(d, 1)
 		}
-		if d < least && d <= max(1, max(len(plain), len(low))/3) && d < len(low) {
+		if d < least && d <= max(1, max(len(word), len(low))/3) && d < len(low) {
 			best, least = s, d
 		}
 	}

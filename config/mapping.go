@@ -21,6 +21,8 @@ type mapping struct {
 	line   int  // of what names the mapping
 	merged bool // has a merge key, so that what seems to be missing may be meant to come from there
 	fields []field
+
+	password bool // holds one, which was reported
 }
 
 type field struct {
@@ -50,6 +52,7 @@ func (r *report) mapping(n *yaml.Node, at spot, line int, where place, example s
 		k, wrong := lookup(p.name, where)
 		if k == nil {
 			r.say(p.line, at, "%s", wrong)
+			m.password = m.password || where == redisBlock && passwordKey(p.name) != ""
 			continue
 		}
 		m.fields = append(m.fields, field{k, p.line, p.node, false})

@@ -29,6 +29,7 @@ func buildSchema() *jsonschema.Schema {
 	s.Description = "A tree of classes that share one capacity: hierarchical token buckets with borrowing."
 	s.Definitions = jsonschema.Definitions{
 		"redis":        mappingSchema(redisBlock),
+		"tls":          mappingSchema(tlsBlock),
 		"limit":        mappingSchema(limitEntry),
 		"rate":         {Type: "string", Pattern: rateForm, Examples: []any{"1000/s", "5000/h", "17/30s", "10MB/s", "8mbit"}},
 		"size":         number(sizeForm),
@@ -106,6 +107,17 @@ func valueSchema(k *key) *jsonschema.Schema {
 		return ref("children")
 	case kindClass:
 		return ref("root")
+	case kindAddrs:
+		one := &jsonschema.Schema{Type: "string", MinLength: new(uint64(1)), MaxLength: new(uint64(maxPath))}
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{one, {Type: "array", MinItems: new(uint64(1)), Items: one}}}
+	case kindHidden:
+		return &jsonschema.Schema{Type: "string", MinLength: new(uint64(1)), MaxLength: new(uint64(maxPath))}
+	case kindVariable:
+		return &jsonschema.Schema{Type: "string", Pattern: variableForm}
+	case kindDatabase:
+		return &jsonschema.Schema{Type: "integer", Minimum: "0", Default: 0}
+	case kindTLS:
+		return &jsonschema.Schema{OneOf: []*jsonschema.Schema{{Type: "boolean", Default: false}, ref("tls")}}
 	case kindBlock:
 		return ref(k.name)
 	}
@@ -200,6 +212,11 @@ var goodTrees = map[string]string{
 	"redis":              withRedis + classes("a: {rate: 10/s, store: redis}"),
 	"sync":               withRedis + classes("a: {rate: 10/s, sync: 100ms}"),
 	"redis in full":      "redis: {addr: /run/redis.sock, timeout: 2.5ms, onOutage: closed}\n" + classes("a: {rate: 10/s, sync: 100ms}"),
+	"redis addresses":    "redis: {addr: 'a:1, [::1]:2', cluster: true}\n" + classes("a: {rate: 10/s}"),
+	"redis list":         "redis: {addr: ['a:1', 'b:2'], sentinel: mymaster, db: 3, sentinelUser: s, sentinelPasswordFile: /run/s}\n" + classes("a: {rate: 10/s}"),
+	"redis of one":       "redis: {addr: ['a:1'], cluster: false, db: 0, tls: false}\n" + classes("a: {rate: 10/s}"),
+	"redis with TLS":     "redis: {addr: 'a:1', user: sluice, passwordEnv: _PW1, tls: true}\n" + classes("a: {rate: 10/s}"),
+	"redis TLS in full":  "redis: {addr: 'a:1', passwordFile: pw, tls: {ca: ca.pem, cert: c.pem, key: c.key, serverName: redis}}\n" + classes("a: {rate: 10/s}"),
 	"fractions":          classes("a: {rate: 2.5/s, burst: 2.0, ceil: 17/3s}"),
 	"periods":            classes("a: {rate: 5/min}, b: {rate: 1/day}, c: {rate: 7/week}, d: {rate: 1/year}, e: {rate: 1/1m30s}"),
 	"odd names":          classes("1: {rate: 1/s}, true: {rate: 1/s}, a/b: {rate: 1/s}, ü: {rate: 1/s}, null: {rate: 1/s}"),
@@ -279,8 +296,21 @@ var badTrees = map[string]string{
 	"redis null":              "redis:\n" + global("{rate: 1/s}"),
 	"redis a text":            "redis: localhost:6379\n" + global("{rate: 1/s}"),
 	"redis without addr":      "redis: {timeout: 5ms}\n" + global("{rate: 1/s}"),
-	"redis unknown":           "redis: {addr: 'a:1', db: 5}\n" + global("{rate: 1/s}"),
+	"redis unknown":           "redis: {addr: 'a:1', dbs: 5}\n" + global("{rate: 1/s}"),
 	"redis outage":            "redis: {addr: 'a:1', onOutage: shut}\n" + global("{rate: 1/s}"),
+	"redis addr a number":     "redis: {addr: 6379}\n" + global("{rate: 1/s}"),
+	"redis no addresses":      "redis: {addr: []}\n" + global("{rate: 1/s}"),
+	"redis addr a mapping":    "redis: {addr: {host: a}}\n" + global("{rate: 1/s}"),
+	"redis addr of numbers":   "redis: {addr: [6379]}\n" + global("{rate: 1/s}"),
+	"redis cluster a text":    "redis: {addr: 'a:1', cluster: 'yes'}\n" + global("{rate: 1/s}"),
+	"redis db negative":       "redis: {addr: 'a:1', db: -1}\n" + global("{rate: 1/s}"),
+	"redis db a text":         "redis: {addr: 'a:1', db: '1'}\n" + global("{rate: 1/s}"),
+	"redis password":          "redis: {addr: 'a:1', password: secret}\n" + global("{rate: 1/s}"),
+	"redis passwordEnv":       "redis: {addr: 'a:1', passwordEnv: a-b}\n" + global("{rate: 1/s}"),
+	"redis passwordFile":      "redis: {addr: 'a:1', passwordFile: 5}\n" + global("{rate: 1/s}"),
+	"redis tls a text":        "redis: {addr: 'a:1', tls: 'on'}\n" + global("{rate: 1/s}"),
+	"redis tls insecure":      "redis: {addr: 'a:1', tls: {insecure: true}}\n" + global("{rate: 1/s}"),
+	"redis tls ca a list":     "redis: {addr: 'a:1', tls: {ca: [a]}}\n" + global("{rate: 1/s}"),
 	"timeout a number":        "redis: {addr: 'a:1', timeout: 5}\n" + global("{rate: 1/s}"),
 }
 
@@ -303,6 +333,15 @@ var unseen = map[string]string{
 	"sync without redis":    classes("a: {rate: 1/s, sync: 1s}"),
 	"store without redis":   classes("a: {rate: 1/s, store: redis}"),
 	"addr without port":     "redis: {addr: localhost}\n" + classes("a: {rate: 1/s}"),
+	"addr a URL":            "redis: {addr: 'redis://a:1'}\n" + classes("a: {rate: 1/s}"),
+	"addrs of nothing":      "redis: {addr: ['a:1', 'b:2']}\n" + classes("a: {rate: 1/s}"),
+	"cluster and sentinel":  "redis: {addr: 'a:1', cluster: true, sentinel: m}\n" + classes("a: {rate: 1/s}"),
+	"db of a cluster":       "redis: {addr: 'a:1', cluster: true, db: 1}\n" + classes("a: {rate: 1/s}"),
+	"two passwords":         "redis: {addr: 'a:1', passwordEnv: A, passwordFile: b}\n" + classes("a: {rate: 1/s}"),
+	"cert without key":      "redis: {addr: 'a:1', tls: {cert: a}}\n" + classes("a: {rate: 1/s}"),
+	"sync too short":        withRedis + classes("a: {rate: 1/s, sync: 9.9ms}"),
+	"sync too long":         withRedis + classes("a: {rate: 1/s, sync: 61s}"),
+	"store and sync":        withRedis + classes("a: {rate: 1/s, store: redis, sync: 1s}"),
 	"too deep":              classes("a: {rate: 1/s, children: {b: {rate: 1/s, children: {c: {rate: 1/s, children: {d: {rate: 1/s, children: {e: {rate: 1/s, children: {f: {rate: 1/s, children: {g: {rate: 1/s, children: {h: {rate: 1/s}}}}}}}}}}}}}}}"),
 	"a child called global": classes("global: {rate: 1/s}"),
 	"duration too long":     classes("a: {rate: 1/s, maxWait: 9999999h}"),

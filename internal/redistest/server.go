@@ -44,10 +44,11 @@ func Launch() (*Server, error) {
 	return s, nil
 }
 
-// Start starts the server again after [Server.Kill], empty.
-func (s *Server) Start() error {
-	s.cmd = exec.Command(Binary, "--port", "0", "--unixsocket", s.Socket,
-		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log"))
+// Start starts the server again after [Server.Kill], empty. Further args are for this time
+// only; if they make it load what it saved, it may still be loading.
+func (s *Server) Start(args ...string) error {
+	s.cmd = exec.Command(Binary, append([]string{"--port", "0", "--unixsocket", s.Socket,
+		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, args...)...)
 	if err := s.cmd.Start(); err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}
@@ -55,7 +56,7 @@ func (s *Server) Start() error {
 	defer client.Close()
 	for until := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
 		err := client.Ping(context.Background()).Err()
-		if err == nil {
+		if err == nil || redis.HasErrorPrefix(err, "LOADING") {
 			return nil
 		}
 		if time.Now().After(until) {

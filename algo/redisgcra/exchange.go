@@ -98,7 +98,7 @@ func (l *Limiter) exchange(ctx context.Context, e exchange, reports []Report, an
 			break
 		}
 		cmds := make([]*redis.StringCmd, len(missing))
-		pipe := l.queue.client.Pipeline()
+		pipe := l.nodes.client.Pipeline()
 		for i, at := range missing {
 			args := l.opts.scripts.exchange.args(withSource, make([]any, 0, 7))
 			args = append(args, "1", keys[at], e.id, e.report(&reports[at], shapes[at], l.epoch))
@@ -118,6 +118,8 @@ func (l *Limiter) exchange(ctx context.Context, e exchange, reports []Report, an
 			case !withSource && redis.HasErrorPrefix(err, "NOSCRIPT"):
 				again = append(again, at)
 				continue
+			case brokeDown(err) && l.nodes.first.lost != nil:
+				l.nodes.first.lost()
 			}
 			answers[at].Err = err
 		}
@@ -152,7 +154,7 @@ func (l *Limiter) Leave(ctx context.Context, id string, paths []string) error {
 	if err := l.checkGateway(ctx, id, minTTL); err != nil {
 		return err
 	}
-	pipe := l.queue.client.Pipeline()
+	pipe := l.nodes.client.Pipeline()
 	for _, path := range paths {
 		key, err := l.syncKey(path)
 		if err != nil {
@@ -185,7 +187,7 @@ func (l *Limiter) heartbeat(ctx context.Context, e exchange) (gateways int, err 
 			args = append(args, strconv.FormatInt(e.now, 10))
 		}
 		cmd := redis.NewIntCmd(ctx, args...)
-		_ = l.queue.client.Process(ctx, cmd)
+		_ = l.nodes.client.Process(ctx, cmd)
 		var n int64
 		if n, err = cmd.Result(); err == nil {
 			return int(n), nil
@@ -213,7 +215,7 @@ func (l *Limiter) checkGateway(ctx context.Context, id string, ttl time.Duration
 	if ttl < minTTL || ttl > maxTTL {
 		return fmt.Errorf("redisgcra: TTL %v of a gateway outside %v to %v", ttl, minTTL, maxTTL)
 	}
-	if l.queue.isClosed() {
+	if l.nodes.isClosed() {
 		return fmt.Errorf("redisgcra: %w", ErrClosed)
 	}
 	if ctx.Err() != nil {

@@ -122,6 +122,9 @@ func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (agai
 			again = append(again, r.calls...)
 			continue
 		}
+		if brokeDown(err) && f.queue.lost != nil {
+			f.queue.lost()
+		}
 		r.settle(reply, err)
 		f.settled = append(f.settled, r.calls...)
 	}

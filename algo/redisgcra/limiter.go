@@ -24,10 +24,11 @@ type Options struct {
 	MaxBatch int
 	// Flights is the largest number of pipelines under way at once, 1 to 64, each on a
 	// connection of its own. A further one starts when half a batch waits. Default 2:
-	// Redis works on one while the other is packed.
+	// Redis works on one while the other is packed. On a cluster each node has as many.
 	Flights int
 	// MaxQueue is the largest number of requests that wait to be sent; above it calls
-	// return [ErrBusy]. Default 4096, more than are answered within a Timeout of 5 ms.
+	// return [ErrBusy]. Default 4096, more than are answered within a Timeout of 5 ms. It
+	// is for each node of a cluster.
 	MaxQueue int
 
 	scripts scripts // default production; tests give the time as an argument
@@ -77,7 +78,7 @@ type Limiter struct {
 	prefix   string // of keys
 	gateways string // key of Heartbeat
 	shapes   shapes
-	queue    queue
+	nodes    nodes
 
 	epoch     uint64 // which limiter an id stands for: when it was made, in microseconds
 	exchanges atomic.Uint64
@@ -121,7 +122,7 @@ func New(client redis.UniversalClient, opts Options) (*Limiter, error) {
 		gateways: "htb:{" + encode(opts.Tree) + "}:gateways",
 		epoch:    uint64(max(0, time.Now().UnixMicro())),
 	}
-	l.queue.init(client, opts, heeds)
+	l.nodes.init(client, opts, heeds)
 	return l, nil
 }
 
@@ -150,7 +151,7 @@ func (l *Limiter) Allow(ctx context.Context, key string, limit Limit, cost int64
 // returns nil: after Options.Timeout at the latest if the client heeds deadlines (see
 // [New]), else after its ReadTimeout.
 func (l *Limiter) Close() error {
-	l.queue.close()
+	l.nodes.close()
 	return nil
 }
 
@@ -171,7 +172,7 @@ func (l *Limiter) ask(ctx context.Context, r request) (answer, error) {
 	if ctx.Err() != nil {
 		return answer{}, fmt.Errorf("redisgcra: %w", context.Cause(ctx))
 	}
-	a, err := l.queue.ask(ctx, r)
+	a, err := l.nodes.ask(ctx, r)
 	if err != nil {
 		return answer{}, fmt.Errorf("redisgcra: %q: %w", r.key, err)
 	}

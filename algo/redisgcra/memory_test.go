@@ -18,7 +18,7 @@ func newCall(r request) *call {
 
 // fly sends calls in order, a batch at a time, and returns the decisions.
 func fly(t testing.TB, l *Limiter, calls []*call) []Decision {
-	f := flight{queue: &l.queue, at: map[site]int{}}
+	f := flight{queue: &l.nodes.first, at: map[site]int{}}
 	decisions := make([]Decision, len(calls))
 	const batch = 256
 	for i := 0; i < len(calls); i += batch {

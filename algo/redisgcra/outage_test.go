@@ -291,6 +291,6 @@ func TestClose(t *testing.T) {
 	time.Sleep(20 * time.Millisecond)
 	require.NoError(t, l.Close())
 	wg.Wait()
-	require.Zero(t, l.queue.aloft)
+	require.Zero(t, l.nodes.first.aloft)
 	require.NoError(t, l.Close(), "twice is once")
 }

@@ -15,8 +15,9 @@ import (
 type queue struct {
 	client redis.UniversalClient
 	opts   Options
-	inline bool // the client heeds deadlines, so a lone caller may fly itself
-	second int  // how many must wait for a further flight to start
+	inline bool   // the client heeds deadlines, so a lone caller may fly itself
+	second int    // how many must wait for a further flight to start
+	lost   func() // is told that a connection broke; nil on a lone server
 
 	calls   sync.Pool // of *call
 	flights sync.Pool // of *flight
@@ -233,12 +234,6 @@ func (q *queue) present(calls []*call) []*call {
 		}
 	}
 	return kept
-}
-
-func (q *queue) isClosed() bool {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.closed
 }
 
 // close refuses further calls and waits until those under way have landed.

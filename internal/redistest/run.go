@@ -19,6 +19,22 @@ const Require = "SLUICE_REQUIRE_REDIS"
 func Run(t testing.TB) *Server {
 	t.Helper()
 	s, err := Launch()
+	demand(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+// RunCluster starts a cluster that ends with the test, as [Run] does.
+func RunCluster(t testing.TB, masters, replicas int) *Cluster {
+	t.Helper()
+	c, err := LaunchCluster(masters, replicas)
+	demand(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+func demand(t testing.TB, err error) {
+	t.Helper()
 	if errors.Is(err, exec.ErrNotFound) {
 		if os.Getenv(Require) == "1" {
 			t.Fatalf("%s=1: %v", Require, err)
@@ -26,8 +42,6 @@ func Run(t testing.TB) *Server {
 		t.Skip(err)
 	}
 	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Close()) })
-	return s
 }
 
 // Connect returns a client of the server that is closed with the test; set may change
@@ -36,4 +50,12 @@ func (s *Server) Connect(t testing.TB, set func(*redis.Options)) *redis.Client {
 	c := s.Client(set)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	return c
+}
+
+// Connect returns a client of the cluster that is closed with the test; set may change
+// its options.
+func (c *Cluster) Connect(t testing.TB, set func(*redis.ClusterOptions)) *redis.ClusterClient {
+	client := c.Client(set)
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	return client
 }

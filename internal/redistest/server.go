@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -21,23 +22,28 @@ const Binary = "redis-server"
 
 const patience = 10 * time.Second
 
-// Server is one redis-server process.
+// Server is one redis-server process. It ends with this process, on Linux even if that is
+// killed.
 type Server struct {
 	Socket string // path of its Unix socket
 
-	dir string
-	cmd *exec.Cmd
+	dir   string
+	args  []string
+	cmd   *exec.Cmd
+	ended chan struct{}
 }
 
 // Launch starts a server and returns when it answers. It is an error that wraps
-// [exec.ErrNotFound] if there is no redis-server.
-func Launch() (*Server, error) {
+// [exec.ErrNotFound] if there is no redis-server. Further args are for it.
+func Launch(args ...string) (*Server, error) {
 	// Not a test's directory: the path of a socket may be no longer than 104 bytes.
 	dir, err := os.MkdirTemp("", "sluice-redis")
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{dir: dir, Socket: filepath.Join(dir, "s")}
+	s.args = append([]string{"--port", "0", "--unixsocket", s.Socket, "--save", "", "--appendonly", "no",
+		"--dir", dir, "--logfile", filepath.Join(dir, "log")}, args...)
 	if err := s.Start(); err != nil {
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -47,9 +53,22 @@ func Launch() (*Server, error) {
 // Start starts the server again after [Server.Kill], empty. Further args are for this time
 // only; if they make it load what it saved, it may still be loading.
 func (s *Server) Start(args ...string) error {
-	s.cmd = exec.Command(Binary, append([]string{"--port", "0", "--unixsocket", s.Socket,
-		"--save", "", "--appendonly", "no", "--dir", s.dir, "--logfile", filepath.Join(s.dir, "log")}, args...)...)
-	if err := s.cmd.Start(); err != nil {
+	s.cmd = exec.Command(Binary, append(s.args[:len(s.args):len(s.args)], args...)...)
+	s.cmd.SysProcAttr = ends()
+	s.ended = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The server ends with its thread, so that stays until the server has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait() // killed, as it should be
+			close(s.ended)
+		}
+	}()
+	if err := <-started; err != nil {
 		return fmt.Errorf("redistest: %w", err)
 	}
 	client := s.Client(nil)
@@ -59,10 +78,19 @@ func (s *Server) Start(args ...string) error {
 		if err == nil || redis.HasErrorPrefix(err, "LOADING") {
 			return nil
 		}
-		if time.Now().After(until) {
+		if s.hasEnded() || time.Now().After(until) {
 			log, _ := os.ReadFile(filepath.Join(s.dir, "log"))
 			return errors.Join(fmt.Errorf("redistest: server does not answer: %w\n%s", err, log), s.Kill())
 		}
+	}
+}
+
+func (s *Server) hasEnded() bool {
+	select {
+	case <-s.ended:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -89,10 +117,13 @@ func (s *Server) Pause() error { return s.cmd.Process.Signal(syscall.SIGSTOP) }
 // Resume lets a paused server go on.
 func (s *Server) Resume() error { return s.cmd.Process.Signal(syscall.SIGCONT) }
 
-// Kill ends the server at once; what it knew is lost.
+// Kill ends the server at once; what it knew is lost. Twice is once.
 func (s *Server) Kill() error {
 	err := s.cmd.Process.Kill()
-	_ = s.cmd.Wait() // killed, as it should be
+	<-s.ended
+	if errors.Is(err, os.ErrProcessDone) {
+		return nil
+	}
 	return err
 }
 

@@ -15,6 +15,11 @@ const (
 	// outAfter is how many exchanges in a row may fail until the outage policy holds.
 	outAfter = 2
 	beat     = time.Second // of heartbeats
+
+	// patience is how long the start may take, and a call of the loop at least: nobody
+	// waits for those.
+	patience      = time.Second
+	leastPatience = 200 * time.Millisecond
 )
 
 // shares is what a tree shares with other gateways.
@@ -55,7 +60,7 @@ type run struct {
 
 // start asks Redis how things are and starts the loop.
 func (g *Gateway) start(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, max(time.Second, g.opts.Timeout))
+	ctx, cancel := context.WithTimeout(ctx, max(patience, g.opts.Timeout))
 	defer cancel()
 	r := &run{Gateway: g, shares: g.shares.Load()}
 	r.tell(ctx, g.tree.Twins(sluice.Now()))
@@ -106,7 +111,7 @@ func (r *run) loop() {
 		}
 		go func() {
 			defer func() { <-calling }()
-			ctx, cancel := context.WithTimeout(ctx, r.patience())
+			ctx, cancel := context.WithTimeout(ctx, r.callTime())
 			defer cancel()
 			r.tell(ctx, r.reports)
 			if beats {
@@ -116,8 +121,8 @@ func (r *run) loop() {
 	}
 }
 
-// patience is how long a call of the loop may take: nobody waits for it.
-func (r *run) patience() time.Duration { return max(2*r.every, 4*r.opts.Timeout, 200*time.Millisecond) }
+// callTime is how long a call of the loop may take.
+func (r *run) callTime() time.Duration { return max(2*r.every, 4*r.opts.Timeout, leastPatience) }
 
 // tell reports and takes in the answers.
 func (r *run) tell(ctx context.Context, reports []htb.Report) {
@@ -188,7 +193,7 @@ func (g *Gateway) leave(ctx context.Context) error {
 	if len(reports) == 0 && !r.remote {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.patience())
+	ctx, cancel := context.WithTimeout(ctx, r.callTime())
 	defer cancel()
 	r.tell(ctx, reports)
 	paths := make([]string, len(reports))

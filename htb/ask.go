@@ -93,7 +93,7 @@ func (t *Tree) ask(x *class, now Time, cost int64) (*Pending, Decision, error) {
 		need := x.ticks.Cost(cost)
 		wait := x.retryAfter(now, need)
 		x.stake(now, need, wait)
-		return nil, Decision{Reason: v.why, Up: v.by, RetryAfter: x.untilHeard(v, wait), tree: t, leaf: x, at: now}, nil
+		return nil, Decision{Reason: v.why, Up: v.by, RetryAfter: x.untilHeard(v, wait), Outage: v.why == NoStore, tree: t, leaf: x, at: now}, nil
 	}
 	p := &Pending{tree: t, leaf: x, cost: cost, own: own, lender: lender}
 	p.charge(now, p.from())

@@ -148,7 +148,7 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	need := x.ticks.Cost(cost)
 	v := x.decide(now, need)
 	x.count(v, cost)
-	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, tree: t, leaf: x, at: now}
+	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, Outage: v.why == NoStore, tree: t, leaf: x, at: now}
 	if d.Allowed {
 		x.charge(now, v.by, cost)
 		x.borrow(now, v.by, cost)

@@ -64,7 +64,7 @@ func TestFurtherLimits(t *testing.T) {
 		d, err := f.Allow(ctx, ways, cost)
 		require.NoError(t, err)
 		// Whole minutes: the server's time goes on.
-		d.Reset, d.RetryAfter = d.Reset.Round(time.Minute), d.RetryAfter.Round(time.Minute)
+		d.Reset, d.RetryAfter, d.CeilReset = d.Reset.Round(time.Minute), d.RetryAfter.Round(time.Minute), 0
 		return d
 	}
 	verdict := func(ok bool, retry time.Duration, left int64) algo.Verdict {
@@ -105,7 +105,7 @@ func TestFurtherLimits(t *testing.T) {
 	require.Equal(t, Decision{Verdict: verdict(false, math.MaxInt64, 3), UnderCeil: 3}, func() Decision {
 		d, err := f.Allow(ctx, Borrow, 1)
 		require.NoError(t, err)
-		d.Reset = d.Reset.Round(time.Minute)
+		d.Reset, d.CeilReset = d.Reset.Round(time.Minute), 0
 		return d
 	}(), "it cannot borrow")
 	require.Equal(t, Decision{Verdict: verdict(true, 0, 2), UnderCeil: 2}, decide(Own|Borrow, 1))

@@ -24,7 +24,7 @@ type Process struct {
 
 	log   string
 	cmd   *exec.Cmd
-	said  bytes.Buffer  // beside the log; to be read once it has ended
+	said  bytes.Buffer // beside the log; to be read once it has ended
 	ended chan struct{}
 }
 

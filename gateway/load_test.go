@@ -33,7 +33,7 @@ global:
       rate: 100/s
       sync: 1s
       children:
-        "*": {rate: 3/h, also: [5/day], store: redis}
+        "*": {rate: 3/h, burst: 3, also: [5/day], store: redis}
 `)
 	a, err := Load(ctx, path, Options{})
 	require.NoError(t, err)

@@ -37,10 +37,12 @@ func before(t *testing.T) (*redistest.Server, *Proxy) {
 	return s, p
 }
 
-// connect returns a new client through the proxy that repeats nothing.
-func connect(t *testing.T, p *Proxy, timeout time.Duration) *redis.Client {
+// connect returns a new client through the proxy that repeats nothing and waits for as
+// long as its contexts allow.
+func connect(t *testing.T, p *Proxy) *redis.Client {
 	c := p.Client(func(o *redis.Options) {
-		o.MaxRetries, o.DialerRetries, o.ReadTimeout, o.PoolSize = -1, 1, timeout, 1
+		o.MaxRetries, o.DialerRetries, o.PoolSize = -1, 1, 1
+		o.ReadTimeout, o.ContextTimeoutEnabled = 10*time.Second, true
 	})
 	t.Cleanup(func() { _ = c.Close() })
 	return c
@@ -60,20 +62,24 @@ func TestFaults(t *testing.T) {
 			var err error
 			sha, err = admin.ScriptLoad(ctx, write).Result()
 			require.NoError(t, err)
-			timeout := 5 * time.Second
-			if f.Effect == Hangs {
-				timeout = brief
-			}
-			before, old := connect(t, p, 5*time.Second), connect(t, p, timeout)
+			before, old := connect(t, p), connect(t, p)
 			require.NoError(t, before.EvalSha(ctx, sha, []string{"kept"}, "v").Err())
 			require.NoError(t, old.Ping(ctx).Err())
 
 			start := time.Now()
 			require.NoError(t, f.Begin(ctx))
 			begun := time.Now()
-			during := connect(t, p, timeout)
-			_, oldErr := old.EvalSha(ctx, sha, []string{"k"}, "old").Result()
-			got, err := during.EvalSha(ctx, sha, []string{"k"}, "during").Result()
+			ask := func(c *redis.Client, arg string) (any, error) {
+				timeout := 10 * time.Second
+				if f.Effect == Hangs {
+					timeout = brief
+				}
+				ctx, cancel := context.WithTimeout(ctx, timeout)
+				defer cancel()
+				return c.EvalSha(ctx, sha, []string{"k"}, arg).Result()
+			}
+			_, oldErr := ask(old, "old")
+			got, err := ask(connect(t, p), "during")
 			took := time.Since(begun)
 			switch f.Effect {
 			case Answers:
@@ -99,7 +105,7 @@ func TestFaults(t *testing.T) {
 			ending := time.Now()
 			require.NoError(t, f.End(ctx))
 			ended := time.Since(ending)
-			after := connect(t, p, 5*time.Second)
+			after := connect(t, p)
 			if f.Loses || f.Effect == Breaks || f.Says == "NOSCRIPT" || f.Says == "LOADING" { // and so are the scripts
 				require.NoError(t, after.ScriptLoad(ctx, write).Err())
 			}

@@ -280,7 +280,7 @@ func TestRepeats(t *testing.T) {
 func TestCounts(t *testing.T) {
 	ctx := context.Background()
 	_, p := before(t)
-	c := connect(t, p, time.Second)
+	c := connect(t, p)
 	_, err := c.Pipelined(ctx, func(pipe redis.Pipeliner) error { return pipe.Ping(ctx).Err() })
 	require.NoError(t, err)
 	for done := false; !done; { // what sets a connection up has been answered

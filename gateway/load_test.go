@@ -47,11 +47,8 @@ global:
 		require.False(t, d.Outage)
 		require.Equal(t, i < 3, d.Allowed)
 	}
-	d, err := a.Allow(ctx, 700, "acme")
-	require.NoError(t, err)
-	require.False(t, d.Allowed, "over its burst, and it is full")
 	require.NoError(t, s.Kill())
-	d, err = a.Allow(ctx, 1, "free", "bob")
+	d, err := a.Allow(ctx, 1, "free", "bob")
 	require.NoError(t, err)
 	require.True(t, d.Outage, "%+v", d)
 	require.False(t, d.Allowed)

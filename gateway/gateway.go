@@ -188,6 +188,9 @@ func (g *Gateway) Close(ctx context.Context) (err error) {
 // [htb.Tree.Allow] does. Errors are those of the tree, and that ctx ended while Redis was
 // asked; what Redis answers or does not is none: Outage says that it should have been asked.
 func (g *Gateway) Allow(ctx context.Context, cost int64, names ...string) (htb.Decision, error) {
+	if !g.shares.Load().remote {
+		return g.tree.Allow(sluice.Now(), cost, names...)
+	}
 	p, d, err := g.tree.Ask(sluice.Now(), cost, names...)
 	if p == nil {
 		return d, err
@@ -212,6 +215,9 @@ func (g *Gateway) Leaf(names ...string) (*Leaf, error) {
 
 // Allow is [Gateway.Allow] without the lookup.
 func (l *Leaf) Allow(ctx context.Context, cost int64) (htb.Decision, error) {
+	if !l.gateway.shares.Load().remote {
+		return l.leaf.Allow(sluice.Now(), cost)
+	}
 	p, d, err := l.leaf.Ask(sluice.Now(), cost)
 	if p == nil {
 		return d, err

@@ -104,11 +104,11 @@ func (t *Tree) ask(x *class, now Time, cost int64) (*Pending, Decision, error) {
 // above walks from the parent of the leaf x to the root: whether a request passes there
 // with tokens that x has itself, and which class would lend, or who refuses both.
 func (x *class) above(now Time, need Ticks) (own bool, lender int, v verdict) {
+	if j, ok := x.closed(); ok {
+		return false, 0, verdict{j, NoStore}
+	}
 	nearest, top := 1, 0
 	for j, y := 1, x.parent; y != nil; j, y = j+1, y.parent {
-		if y.closed() {
-			return false, 0, verdict{j, NoStore}
-		}
 		if !y.underCeil(now, need) {
 			if l := x.loan(now, need, nearest, j-1, false); l.blocked > 0 {
 				return false, 0, verdict{l.blocked, NothingToBorrow}

@@ -59,11 +59,13 @@ func (x *class) decide(now Time, need Ticks) verdict {
 			return verdict{0, AlsoLimit}
 		}
 	}
-	nearest, top := 0, 0 // nobody below nearest can lend: it, or one above it, has no tokens
-	for j, y := 0, x; y != nil; j, y = j+1, y.parent {
-		if y.closed() {
+	if x.hub.outage == Closed {
+		if j, ok := x.closed(); ok {
 			return verdict{j, NoStore}
 		}
+	}
+	nearest, top := 0, 0 // nobody below nearest can lend: it, or one above it, has no tokens
+	for j, y := 0, x; y != nil; j, y = j+1, y.parent {
 		if !y.underCeil(now, need) {
 			if l := x.loan(now, need, nearest, j-1, false); l.blocked > 0 {
 				return verdict{l.blocked, NothingToBorrow}
@@ -137,7 +139,7 @@ func (x *class) charge(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.chargeRate(now, need)
 		}
-		if w := x.twin; w != nil && !w.hot && cost > 0 {
+		if x.cold && cost > 0 {
 			x.heat(now)
 		}
 	}
@@ -154,7 +156,7 @@ func (x *class) refund(now Time, lender int, cost int64) {
 		if j >= lender {
 			x.refundRate(now, need)
 		}
-		if w := x.twin; w != nil && !w.hot && cost > 0 {
+		if x.cold && cost > 0 {
 			x.heat(now)
 		}
 	}

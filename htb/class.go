@@ -35,6 +35,7 @@ type class struct {
 	stakedUntil Time // of a leaf with a claim
 	staked      bool
 	open        int      // holds not settled yet
+	cold        bool     // has a twin that does not report
 	sh          *shaping // of a tree that shapes
 	twin        *twin    // of a class that other gateways have too
 	attached    any      // to a leaf that is Remote

@@ -77,7 +77,6 @@ type twin struct {
 	seen     Time // of the latest answer; before the first, when it came into use
 	drifted  Time // until here it was charged for others
 	idle     int  // reports since it was last used
-	hot      bool // in hub.hot
 	reported bool // ever
 }
 
@@ -101,7 +100,7 @@ type hub struct {
 // remembered returns until when the store may know what x has used: a new twin of it
 // would begin at 0, and what it said be taken for refunds.
 func (x *class) remembered(now Time) Time {
-	if x.twin.hot {
+	if !x.cold {
 		return now.Add(recheck)
 	}
 	if !x.twin.reported {
@@ -125,9 +124,9 @@ func (p *plan) join(h *hub) {
 func (x *class) twinned() {
 	switch {
 	case x.spec.Sync == 0 || x.use != toPolice:
-		x.twin = nil
+		x.twin, x.cold = nil, false
 	case x.twin == nil:
-		x.twin = &twin{gateways: 1}
+		x.twin, x.cold = &twin{gateways: 1}, true
 		x.twin.floor = x.mostFloor()
 	}
 }
@@ -135,8 +134,17 @@ func (x *class) twinned() {
 // part returns what of a class is its gateway's for sure, in 2^-32.
 func (w *twin) part() uint32 { return uint32(sure * math.MaxUint32 / float64(w.gateways)) }
 
-// closed and unbounded say what an outage makes of x.
-func (x *class) closed() bool    { return x.twin != nil && x.hub.outage == Closed }
+// closed returns how many levels above x a class is that an outage closes.
+func (x *class) closed() (level int, ok bool) {
+	for ; x != nil && x.hub.outage == Closed; level, x = level+1, x.parent {
+		if x.twin != nil {
+			return level, true
+		}
+	}
+	return 0, false
+}
+
+// unbounded reports whether an outage opens x.
 func (x *class) unbounded() bool { return x.twin != nil && x.hub.outage == Open }
 
 // inFloor reports whether need is this gateway's whatever others use.
@@ -163,7 +171,8 @@ func (x *class) used(i int) int64 {
 // heat makes x one that reports.
 func (x *class) heat(now Time) {
 	w := x.twin
-	w.hot, w.due, w.seen, w.drifted = true, now, now, now
+	x.cold = false
+	w.due, w.seen, w.drifted = now, now, now
 	for i := range w.of {
 		w.of[i].known, w.of[i].others = false, 0
 	}
@@ -203,7 +212,7 @@ func (t *Tree) Reports(now Time, reports []Report) []Report {
 			}
 		}
 		if w.idle > warm {
-			w.hot = false
+			x.cold = true
 			return true
 		}
 		w.reported = true

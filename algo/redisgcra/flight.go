@@ -17,6 +17,7 @@ type flight struct {
 	settled []*call // by the last send
 	alone   call    // of a flight with one
 	scripts []run
+	cmds    []redis.Cmder
 	at      map[site]int // in scripts
 }
 
@@ -33,11 +34,22 @@ type site struct {
 type run struct {
 	site
 	calls []*call
-	cmd   *command
+	cmd   command
+	room  *room
 }
 
+// room is what a command is made of, and made anew when its flight is over.
+type room struct {
+	args   [6]any
+	packed []byte
+}
+
+// MarshalBinary lets a room be an argument, which costs less than one of bytes.
+func (r *room) MarshalBinary() ([]byte, error) { return r.packed, nil }
+
 // command is one EVALSHA or EVAL that go-redis is not to send twice: what a server did
-// before a connection broke is unknown, and a decision done twice charges twice.
+// before a connection broke is unknown, and a decision done twice charges twice. The
+// StringCmd is new each time, as it remembers the slot of its key.
 type command struct{ *redis.StringCmd }
 
 // NoRetry tells go-redis so.
@@ -104,6 +116,7 @@ func (q *queue) flyAlone(ctx context.Context, r request) (answer, error) {
 func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (again []*call) {
 	f.plan(calls)
 	pipe := f.queue.client.Pipeline()
+	f.cmds = f.cmds[:0]
 	for i := range f.scripts {
 		r := &f.scripts[i]
 		script := &f.queue.opts.scripts.gcra
@@ -111,9 +124,10 @@ func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (agai
 			script = &f.queue.opts.scripts.leaf
 		}
 		r.cmd = script.command(ctx, r, withSource)
-		_ = pipe.Process(ctx, r.cmd) // only queues it
+		f.cmds = append(f.cmds, r.cmd)
 	}
-	_, _ = pipe.Exec(ctx) // each command has its error
+	_ = pipe.BatchProcess(ctx, f.cmds...) // only queues them
+	_, _ = pipe.Exec(ctx)                 // each command has its error
 	f.settled = f.settled[:0]
 	for i := range f.scripts {
 		r := &f.scripts[i]
@@ -139,8 +153,12 @@ func (f *flight) forget() {
 	for i := range f.scripts[:cap(f.scripts)] {
 		r := &f.scripts[:cap(f.scripts)][i]
 		clear(r.calls[:cap(r.calls)])
-		*r = run{calls: r.calls[:0]}
+		if r.room != nil {
+			r.room.args = [6]any{}
+		}
+		*r = run{calls: r.calls[:0], room: r.room}
 	}
+	clear(f.cmds[:cap(f.cmds)])
 }
 
 // plan sorts calls into runs of the script, in order of arrival.
@@ -155,7 +173,7 @@ func (f *flight) plan(calls []*call) {
 			f.at[at] = i
 			if i < cap(f.scripts) { // with the room of an earlier run
 				f.scripts = f.scripts[:i+1]
-				f.scripts[i] = run{site: at, calls: f.scripts[i].calls[:0]}
+				f.scripts[i] = run{site: at, calls: f.scripts[i].calls[:0], room: f.scripts[i].room}
 			} else {
 				f.scripts = append(f.scripts, run{site: at})
 			}
@@ -178,15 +196,18 @@ func (r *run) settle(reply string, err error) {
 }
 
 // command returns the command that runs the script.
-func (s *script) command(ctx context.Context, r *run, withSource bool) *command {
-	packed := make([]byte, 0, len(r.shape.header)+len(r.calls)*r.shape.width())
-	packed = append(packed, r.shape.header...)
+func (s *script) command(ctx context.Context, r *run, withSource bool) command {
+	if r.room == nil {
+		r.room = &room{}
+	}
+	packed := append(r.room.packed[:0], r.shape.header...)
 	for _, c := range r.calls {
 		packed = r.shape.appendRequest(packed, c.ways, c.cost)
 	}
-	args := append(s.args(withSource, make([]any, 0, 6)), "1", r.key, packed)
+	r.room.packed = packed
+	args := append(s.args(withSource, r.room.args[:0]), "1", r.key, r.room)
 	if r.now != 0 {
 		args = append(args, strconv.FormatInt(r.now, 10))
 	}
-	return &command{redis.NewStringCmd(ctx, args...)}
+	return command{redis.NewStringCmd(ctx, args...)}
 }

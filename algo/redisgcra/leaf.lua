@@ -97,6 +97,6 @@ if charged then
     longest = math.max(longest, us[i])
   end
   local ttl = math.ceil(longest / 1000) + 1000
-  call('SET', key, table.concat(new), 'PX', ttl)
+  call('PSETEX', key, ttl, table.concat(new))
 end
 return table.concat(answers)

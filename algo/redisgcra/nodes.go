@@ -98,6 +98,9 @@ func (n *nodes) close() {
 // brokeDown reports whether err is of the way to a server, and none of its answers: its
 // node may be gone. go-redis asks who has its slots after an answer of MOVED only.
 func brokeDown(err error) bool {
+	if err == nil {
+		return false
+	}
 	var answer redis.Error
-	return err != nil && !errors.As(err, &answer)
+	return !errors.As(err, &answer)
 }

@@ -24,7 +24,10 @@ type scripts struct{ gcra, leaf, exchange, heartbeat script }
 var production = scripts{newScript(gcraSource), newScript(leafSource), newScript(exchangeSource), newScript(heartbeatSource)}
 
 // script is a Lua script and the name that Redis's cache has for it.
-type script struct{ source, sha string }
+type script struct {
+	source string
+	sha    any // a string, as an argument
+}
 
 func newScript(source string) script {
 	sum := sha1.Sum([]byte(source))

@@ -3,6 +3,10 @@
 // server of its own. Rounds alternate between them, and medians are shown.
 //
 //	go run ./redis -d 1s -rounds 5
+//
+// The CPU time that a decision takes, of this process and of Redis, says more than
+// decisions a second where others use the machine too. A plain GET is the yardstick: no
+// limiter that asks once for each decision can be faster.
 package main
 
 import (
@@ -15,7 +19,9 @@ import (
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"text/tabwriter"
 	"time"
 
@@ -51,8 +57,14 @@ func main() {
 	batch := flag.Int("batch", 0, "MaxBatch of redisgcra, 0: its default")
 	flights := flag.Int("flights", 0, "Flights of redisgcra, 0: its default")
 	only := flag.String("only", "", "measure this contender alone")
+	goroutines := flag.String("goroutines", "1,8,64,256", "how many ask at once")
+	keys := flag.String("keys", "1,10000", "how many keys they ask for")
 	flag.Parse()
-	if err := run(os.Stdout, *d, *rounds, *only, redisgcra.Options{MaxBatch: *batch, Flights: *flights, Timeout: time.Second}); err != nil {
+	loads, err := parseLoads(*keys, *goroutines)
+	if err == nil {
+		err = run(os.Stdout, *d, *rounds, *only, loads, redisgcra.Options{MaxBatch: *batch, Flights: *flights, Timeout: time.Second})
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "redis:", err)
 		os.Exit(1)
 	}
@@ -93,35 +105,55 @@ func contenders(opts redisgcra.Options) []contender {
 				return err
 			}, func() error { return nil }, nil
 		}},
+		{"plain GET", func(c *redis.Client) (allow, func() error, error) {
+			return func(ctx context.Context, key string) error {
+				if err := c.Get(ctx, key).Err(); err != redis.Nil {
+					return err
+				}
+				return nil
+			}, func() error { return nil }, nil
+		}},
 	}
 }
 
 // load is one row of the table.
 type load struct{ keys, goroutines int }
 
+func parseLoads(keys, goroutines string) (loads []load, err error) {
+	for k := range strings.SplitSeq(keys, ",") {
+		for g := range strings.SplitSeq(goroutines, ",") {
+			var l load
+			if l.keys, err = strconv.Atoi(k); err != nil {
+				return nil, err
+			}
+			if l.goroutines, err = strconv.Atoi(g); err != nil {
+				return nil, err
+			}
+			loads = append(loads, l)
+		}
+	}
+	return loads, nil
+}
+
 // result is one measurement.
 type result struct {
 	perSecond float64 // decisions, errors not counted
 	p50, p99  time.Duration
-	errors    float64 // a share of all calls
+	errors    float64       // a share of all calls
+	client    time.Duration // of CPU time for each decision
+	server    time.Duration
 }
 
-func run(w io.Writer, d time.Duration, rounds int, only string, opts redisgcra.Options) (err error) {
+func run(w io.Writer, d time.Duration, rounds int, only string, loads []load, opts redisgcra.Options) (err error) {
 	server, err := redistest.Launch()
 	if err != nil {
 		return err
 	}
 	defer func() { err = cmp.Or(err, server.Close()) }()
 	all := slices.DeleteFunc(contenders(opts), func(c contender) bool { return only != "" && c.name != only })
-	var loads []load
-	for _, keys := range []int{1, 10_000} {
-		for _, goroutines := range []int{1, 8, 64, 256} {
-			loads = append(loads, load{keys, goroutines})
-		}
-	}
 	fmt.Fprintf(w, "%s, GOMAXPROCS %d, Redis on the same machine, by Unix socket; medians of %d rounds of %v\n\n", runtime.Version(), runtime.GOMAXPROCS(0), rounds, d)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(table, "keys\tgoroutines\tlimiter\tdecisions/s\tp50 us\tp99 us\terrors %\tfirst is faster by\t")
+	fmt.Fprintln(table, "keys\tgoroutines\tlimiter\tdecisions/s\tp50 us\tp99 us\tCPU us\tRedis CPU us\terrors %\tfirst is faster by\t")
 	for _, l := range loads {
 		results := make([][]result, len(all))
 		for range rounds {
@@ -139,9 +171,11 @@ func run(w io.Writer, d time.Duration, rounds int, only string, opts redisgcra.O
 			if i == 0 {
 				first = rate
 			}
-			fmt.Fprintf(table, "%d\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f\t%.2f\t\n", l.keys, l.goroutines, c.name, rate,
+			fmt.Fprintf(table, "%d\t%d\t%s\t%.0f\t%.0f\t%.0f\t%.1f\t%.1f\t%.1f\t%.2f\t\n", l.keys, l.goroutines, c.name, rate,
 				median(results[i], func(r result) float64 { return float64(r.p50) / 1e3 }),
 				median(results[i], func(r result) float64 { return float64(r.p99) / 1e3 }),
+				median(results[i], func(r result) float64 { return float64(r.client) / 1e3 }),
+				median(results[i], func(r result) float64 { return float64(r.server) / 1e3 }),
 				median(results[i], func(r result) float64 { return 100 * r.errors }), first/rate)
 		}
 	}
@@ -164,6 +198,10 @@ func measure(server *redistest.Server, c contender, l load, d time.Duration) (r 
 	keys := make([]string, l.keys)
 	for i := range keys {
 		keys[i] = "key" + strconv.Itoa(i)
+	}
+	used, err := usage(ctx, client)
+	if err != nil {
+		return r, err
 	}
 	times := make([][]time.Duration, l.goroutines)
 	failed := make([]int, l.goroutines)
@@ -198,8 +236,30 @@ func measure(server *redistest.Server, c contender, l load, d time.Duration) (r 
 	}
 	r.errors /= r.errors + float64(len(sorted))
 	r.perSecond = float64(len(sorted)) / d.Seconds()
+	now, err := usage(ctx, client)
+	all := time.Duration(float64(len(sorted)) * 1.1) // the warming up was used too
+	r.client, r.server = (now[0]-used[0])/all, (now[1]-used[1])/all
 	r.p50, r.p99 = sorted[len(sorted)/2], sorted[len(sorted)*99/100]
-	return r, nil
+	return r, err
+}
+
+// usage returns the CPU time that this process and Redis have used.
+func usage(ctx context.Context, client *redis.Client) (used [2]time.Duration, err error) {
+	var self syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &self); err != nil {
+		return used, err
+	}
+	used[0] = time.Duration(self.Utime.Nano() + self.Stime.Nano())
+	info, err := client.Info(ctx, "cpu").Result()
+	for line := range strings.Lines(info) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		if name == "used_cpu_user" || name == "used_cpu_sys" {
+			seconds, parseErr := strconv.ParseFloat(value, 64)
+			used[1] += time.Duration(seconds * float64(time.Second))
+			err = cmp.Or(err, parseErr)
+		}
+	}
+	return used, err
 }
 
 func median(of []result, value func(result) float64) float64 {

@@ -110,6 +110,9 @@ func New(client redis.UniversalClient, opts Options) (*Limiter, error) {
 		patience, heeds = c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
 	case *redis.Ring:
 		patience, heeds = c.Options().ReadTimeout, c.Options().ContextTimeoutEnabled
+		if patience == 0 { // its shards have the default
+			patience = 3 * time.Second
+		}
 	default:
 		return nil, fmt.Errorf("redisgcra: client of type %T: only those of go-redis are known not to repeat a decision", client)
 	}

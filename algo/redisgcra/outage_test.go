@@ -14,6 +14,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/go-sluice/sluice/internal/redistest"
 )
 
 // Redis that lost everything, flushed or killed and started again, costs at most one
@@ -293,4 +295,93 @@ func TestClose(t *testing.T) {
 	wg.Wait()
 	require.Zero(t, l.nodes.first.aloft)
 	require.NoError(t, l.Close(), "twice is once")
+}
+
+// A client that does not heed deadlines: callers leave in time all the same, each of them,
+// and decisions are as ever.
+func TestClientThatHeedsNoDeadlines(t *testing.T) {
+	s := redistest.Run(t)
+	l, err := New(s.Connect(t, func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond }), Options{Timeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	require.False(t, l.nodes.first.inline)
+	ctx := context.Background()
+	limit := Limit{mustRate(t, 1, time.Hour), 100}
+	require.Eventually(t, func() bool { // the first brings the script
+		_, err := l.Allow(ctx, "k", limit, 0)
+		return err == nil
+	}, 5*time.Second, time.Millisecond)
+	passed := atomic.Int64{}
+	each(t, 8, func() error {
+		for range 20 {
+			if v, err := l.Allow(ctx, "k", limit, 1); err == nil && v.Allowed {
+				passed.Add(1)
+			} else if err != nil && !errors.Is(err, ErrTimeout) { // the cores are shared
+				return err
+			}
+		}
+		return nil
+	})
+	require.LessOrEqual(t, passed.Load(), int64(100))
+	require.Greater(t, passed.Load(), int64(80))
+
+	require.NoError(t, s.Pause())
+	begun := time.Now()
+	_, err = l.Allow(ctx, "k", limit, 0)
+	require.ErrorIs(t, err, ErrTimeout)
+	require.Less(t, time.Since(begun), 250*time.Millisecond, "not the client's patience")
+	begun = time.Now()
+	require.NoError(t, l.Close())
+	require.Less(t, time.Since(begun), 3*time.Second, "but its own is waited for")
+	require.NoError(t, s.Resume())
+}
+
+// Each node of a ring has a queue of its own: one that hangs delays nobody who asks
+// another.
+func TestRing(t *testing.T) {
+	a, b := redistest.Run(t), redistest.Run(t)
+	ring := redis.NewRing(&redis.RingOptions{
+		Addrs: map[string]string{"a": a.Socket, "b": b.Socket},
+		Dialer: func(ctx context.Context, _, addr string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", addr)
+		},
+		HeartbeatFrequency: time.Hour, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() { require.NoError(t, ring.Close()) })
+	l, err := New(ring, Options{Timeout: time.Second})
+	require.NoError(t, err)
+	ctx := context.Background()
+	limit := Limit{mustRate(t, 1, time.Hour), 10}
+	healthy := map[string]bool{}
+	for i := range 20 {
+		name := string(rune('a' + i))
+		v, err := l.Allow(ctx, name, limit, 1)
+		require.NoError(t, err)
+		require.True(t, v.Allowed)
+		key, err := Key("default", name)
+		require.NoError(t, err)
+		healthy[name] = a.Connect(t, nil).Exists(ctx, key).Val() == 1
+	}
+	require.Len(t, l.nodes.of, 2)
+	require.NoError(t, b.Pause())
+	var good, bad atomic.Int64
+	var wg sync.WaitGroup
+	for name, ok := range healthy {
+		wg.Go(func() {
+			switch _, err := l.Allow(ctx, name, limit, 1); {
+			case err == nil && ok:
+				good.Add(1)
+			case errors.Is(err, ErrTimeout) && !ok:
+				bad.Add(1)
+			default:
+				t.Errorf("%s: %v", name, err)
+			}
+		})
+	}
+	wg.Wait()
+	require.NotZero(t, good.Load())
+	require.NotZero(t, bad.Load())
+	require.NoError(t, b.Resume())
+	require.NoError(t, l.Close())
+	_, err = l.Allow(ctx, "a", limit, 1)
+	require.ErrorIs(t, err, ErrClosed)
 }

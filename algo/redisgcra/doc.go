@@ -33,8 +33,13 @@
 //
 //	64 callers, 100 us a trip: 64 decisions in one trip, instead of 64 trips
 //
-// A decision is executed at most once. It is sent again only where Redis says it was
-// not executed: NOSCRIPT, and MOVED on a cluster. The retries of go-redis do not apply
-// to it, whatever MaxRetries says; after a connection that broke or an answer that did
-// not come in time it is unknown whether it was charged, and the caller gets an error.
+// A decision, and a settlement, is executed at most once. It is sent again only where
+// Redis says it was not executed: NOSCRIPT, and MOVED and ASK on a cluster. The retries
+// of go-redis do not apply to it, whatever MaxRetries says; after a connection that broke
+// or an answer that did not come in time it is unknown whether it was charged, and the
+// caller gets an error. An exchange, by contrast, may be repeated and is.
+//
+// On a cluster or ring each node has pipelines of its own, so that one that hangs delays
+// nobody who asks another. After a connection broke, the client is made to ask the
+// cluster who has the slots now, which go-redis by itself does every minute.
 package redisgcra

@@ -115,7 +115,6 @@ func (q *queue) flyAlone(ctx context.Context, r request) (answer, error) {
 // forgot it has not run it. With its source there are none.
 func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (again []*call) {
 	f.plan(calls)
-	pipe := f.queue.client.Pipeline()
 	f.cmds = f.cmds[:0]
 	for i := range f.scripts {
 		r := &f.scripts[i]
@@ -126,8 +125,14 @@ func (f *flight) send(ctx context.Context, calls []*call, withSource bool) (agai
 		r.cmd = script.command(ctx, r, withSource)
 		f.cmds = append(f.cmds, r.cmd)
 	}
-	_ = pipe.BatchProcess(ctx, f.cmds...) // only queues them
-	_, _ = pipe.Exec(ctx)                 // each command has its error
+	// Each command has its error.
+	if f.queue.lone && len(f.cmds) == 1 { // which is cheaper without a pipeline
+		_ = f.queue.client.Process(ctx, f.cmds[0])
+	} else {
+		pipe := f.queue.client.Pipeline()
+		_ = pipe.BatchProcess(ctx, f.cmds...) // only queues them
+		_, _ = pipe.Exec(ctx)
+	}
 	f.settled = f.settled[:0]
 	for i := range f.scripts {
 		r := &f.scripts[i]

@@ -36,6 +36,7 @@ func (n *nodes) init(client redis.UniversalClient, opts Options, inline bool) {
 	case *redis.Ring:
 		n.node = func(_ context.Context, key string) (*redis.Client, error) { return c.GetShardClientForKey(key) }
 	}
+	n.first.lone = n.node == nil
 	n.first.init(client, opts, inline)
 	n.of = map[string]*queue{}
 }

@@ -385,3 +385,28 @@ func TestRing(t *testing.T) {
 	_, err = l.Allow(ctx, "a", limit, 1)
 	require.ErrorIs(t, err, ErrClosed)
 }
+
+// With a PoolSize above the number of dials that fail, as New advises, all is well as soon
+// as the server is back.
+func TestRecoversAtOnce(t *testing.T) {
+	s := redistest.Run(t)
+	l, err := New(s.Connect(t, func(o *redis.Options) { o.ContextTimeoutEnabled, o.PoolSize = true, 100_000 }), Options{})
+	require.NoError(t, err)
+	ask := func() error {
+		_, err := l.Allow(context.Background(), "k", Limit{mustRate(t, 1, time.Hour), 1}, 0)
+		return err
+	}
+	require.Eventually(t, func() bool { return ask() == nil }, 5*time.Second, time.Millisecond)
+	require.NoError(t, s.Kill())
+	failed := 0
+	for begun := time.Now(); time.Since(begun) < 300*time.Millisecond; failed++ {
+		require.Error(t, ask())
+	}
+	require.Greater(t, failed, 20, "more than the usual PoolSize on two cores")
+	require.NoError(t, s.Start())
+	back := time.Now()
+	for ask() != nil {
+		require.Less(t, time.Since(back), 400*time.Millisecond)
+	}
+	require.NoError(t, l.Close())
+}

@@ -17,6 +17,7 @@ type queue struct {
 	opts   Options
 	inline bool   // the client heeds deadlines, so a lone caller may fly itself
 	second int    // how many must wait for a further flight to start
+	lone   bool   // there is one server
 	lost   func() // is told that a connection broke; nil on a lone server
 
 	calls   sync.Pool // of *call

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-sluice/sluice/algo"
 	"github.com/go-sluice/sluice/htb"
@@ -177,7 +176,8 @@ func TestClassIDs(t *testing.T) {
 	}
 }
 
-// A deep chain and a wide tree take no longer than reading them.
+// A deep chain and a wide tree take no longer than reading them: with a walk per class
+// this would take minutes.
 func TestManyTC(t *testing.T) {
 	var chain, wide strings.Builder
 	chain.WriteString("class add dev e parent 1: classid 1:1 htb rate 1mbit\n")
@@ -186,7 +186,6 @@ func TestManyTC(t *testing.T) {
 		fmt.Fprintf(&chain, "class add dev e parent 1:%x classid 1:%x htb rate 1mbit\n", i-1, i)
 		fmt.Fprintf(&wide, "class add dev e parent 1:1 classid 1:%x htb rate 1mbit\n", i)
 	}
-	start := time.Now()
 	_, _, err := ParseTC("t.tc", []byte(chain.String()))
 	require.EqualError(t, err, "t.tc:9: 1:9: is on level 9 of at most 8: take a level out above it")
 	_, _, err = ParseTC("t.tc", []byte(strings.Replace(chain.String(), "parent 1:", "parent 1:3fff", 1)))
@@ -195,7 +194,6 @@ func TestManyTC(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, f.Root.Children, 1<<14-2)
 	require.Len(t, paths, 1<<14-1)
-	require.Less(t, time.Since(start), 20*time.Second)
 
 	_, _, err = ParseTC("t.tc", make([]byte, maxFile+1))
 	require.ErrorContains(t, err, "t.tc:1: the file has 16777217 bytes, the most is 16777216")

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-sluice/sluice/algo"
 	"github.com/go-sluice/sluice/htb"

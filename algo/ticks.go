@@ -42,6 +42,9 @@ func (a Ticks) Less(b Ticks) bool {
 // IsZero reports whether a is 0.
 func (a Ticks) IsZero() bool { return a == Ticks{} }
 
+// Float returns a as near as a float64 comes.
+func (a Ticks) Float() float64 { return float64(a.hi)*(1<<64) + float64(a.lo) }
+
 // Times returns n amounts of each.
 func Times(n, each uint64) Ticks { return product(n, each) }
 

@@ -152,7 +152,7 @@ func (x *class) recount(now Time) {
 			c.claimTAT = holding(now, c.rate, Ticks{})
 		}
 		if !c.rate.Owed(c.rateTAT, now).IsZero() {
-			in.startFilling(c)
+			in.startFilling(now, c)
 		}
 	}
 }

@@ -44,8 +44,9 @@ const (
 // gateways have booked: for classes that every gateway decides on by its own copy, so
 // that Redis is not on the way of a request. One pipeline carries all reports, each on a
 // key of its own, [Key] and ":sync". The error says that there is no answer to some, or
-// none at all: of a bad argument, or as for [Limiter.Allow]; ctx bounds the call, and
-// Options.Timeout does not.
+// none at all: of a bad argument, or as for [Limiter.Allow]. Options.Timeout does not bound
+// the call; ctx does, if the client heeds deadlines, and else its ReadTimeout and retries.
+// On a cluster it takes as long as its slowest node, but the others' answers are there.
 //
 // Booking is unconditional, as what is reported did pass: the TAT becomes max(now, TAT)
 // and units/rate, and so may be further ahead than an empty bucket's, a debt; it never

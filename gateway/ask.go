@@ -21,7 +21,7 @@ func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (htb.Decision, error)
 		p.Cancel(sluice.Now())
 		return htb.Decision{}, err
 	}
-	tell, err := g.breaker.Allow()
+	tell, err := g.mayAsk()
 	if err != nil {
 		return g.without(p), nil
 	}
@@ -42,6 +42,15 @@ func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (htb.Decision, error)
 		tell(err)
 	}
 	return g.without(p), nil
+}
+
+// mayAsk returns an error if Redis is not to be asked, and otherwise what wants to be told
+// how that went. Whether it is back heartbeats try, so that no request waits for that.
+func (g *Gateway) mayAsk() (tell func(error), err error) {
+	if g.breaker.State() != gobreaker.StateClosed {
+		return nil, gobreaker.ErrOpenState
+	}
+	return g.breaker.Allow()
 }
 
 // without makes it by the outage policy.

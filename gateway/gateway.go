@@ -83,8 +83,8 @@ type Gateway struct {
 }
 
 const (
-	// A breaker opens when so many calls in a row failed, and lets a probe through after a
-	// while.
+	// A breaker opens when so many calls in a row failed, and lets a heartbeat try after a
+	// while whether Redis is back.
 	failuresToOpen = 5
 	probeEvery     = 100 * time.Millisecond
 )

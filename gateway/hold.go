@@ -50,7 +50,7 @@ func (h *Hold) Settle(ctx context.Context, cost int64) error {
 	if h.leaf == nil || cost == h.cost {
 		return nil
 	}
-	tell, err := h.gateway.breaker.Allow()
+	tell, err := h.gateway.mayAsk()
 	if err != nil {
 		return err
 	}

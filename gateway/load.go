@@ -26,7 +26,8 @@ func Load(ctx context.Context, path string, opts Options) (*Gateway, error) {
 	}
 	opts.Tree, opts.Timeout, opts.OnOutage = f.Tree, f.Redis.Timeout, outages[f.Redis.OnOutage]
 	warm, cancel := context.WithTimeout(ctx, patience)
-	_ = redisclient.Warm(warm, client, 2) // if Redis is not there, the first calls find out
+	// Two for decisions, one for the loop. If Redis is not there, the first calls find out.
+	_ = redisclient.Warm(warm, client, 3)
 	cancel()
 	g, err := New(ctx, f.Root, client, opts)
 	if err != nil {

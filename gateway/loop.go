@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/sony/gobreaker/v2"
+
 	"github.com/go-sluice/sluice"
 	"github.com/go-sluice/sluice/algo/redisgcra"
 	"github.com/go-sluice/sluice/htb"
@@ -42,10 +44,14 @@ func anyRemote(s htb.Spec) bool {
 
 // step is the time between two looks of the loop.
 func (s *shares) step() time.Duration {
-	if s.every == 0 {
-		return beat / driftsPerInterval
+	d := beat
+	if s.every > 0 {
+		d = max(time.Millisecond, s.every/driftsPerInterval)
 	}
-	return max(time.Millisecond, s.every/driftsPerInterval)
+	if s.remote { // soon after the breaker lets somebody try
+		d = min(d, probeEvery/driftsPerInterval)
+	}
+	return d
 }
 
 // run is the loop of a gateway.
@@ -104,7 +110,7 @@ func (r *run) loop() {
 			r.reports = append(r.reports, r.tree.Twins(now)...)
 			r.reports = r.reports[:min(1, len(r.reports))]
 		}
-		beats := r.remote && time.Since(r.beaten) >= beat
+		beats := r.remote && (time.Since(r.beaten) >= beat || r.breaker.State() == gobreaker.StateHalfOpen)
 		if len(r.reports) == 0 && !beats {
 			<-calling
 			continue
@@ -176,14 +182,37 @@ func (r *run) setOut(out bool) {
 	r.opts.Logger.Info("sluice: Redis answers exchanges again", "tree", r.opts.Tree)
 }
 
+// heartbeat says that this gateway lives and, if decisions do not ask Redis, tries whether
+// they may again.
 func (r *run) heartbeat(ctx context.Context) {
+	if r.breaker.State() != gobreaker.StateHalfOpen {
+		r.beatOnce(ctx)
+		return
+	}
+	tell, err := r.breaker.Allow()
+	if err != nil { // a decision asks that came at the same moment
+		return
+	}
+	took, err := r.beatOnce(ctx)
+	if err == nil && took > r.opts.Timeout { // it may have had to connect, or to wait for the end of the outage
+		took, err = r.beatOnce(ctx)
+	}
+	if err == nil && took > r.opts.Timeout {
+		err = redisgcra.ErrTimeout // of a decision it would be one
+	}
+	tell(err)
+}
+
+func (r *run) beatOnce(ctx context.Context) (took time.Duration, err error) {
 	begin := time.Now()
 	r.beaten = begin
 	n, err := r.limiter.Heartbeat(ctx, r.opts.ID, 3*beat)
-	r.observe(Call{Kind: Heartbeat, Requests: 1, Took: time.Since(begin), Err: err})
+	took = time.Since(begin)
+	r.observe(Call{Kind: Heartbeat, Requests: 1, Took: took, Err: err})
 	if err == nil {
 		r.gateways.Store(int64(n))
 	}
+	return took, err
 }
 
 // leave reports for the last time, and says that this gateway is gone.

@@ -67,14 +67,20 @@ func New(r *config.Redis) (redis.UniversalClient, error) {
 	if err := errors.Join(err, sentinel, certs); err != nil {
 		return nil, err
 	}
+	var client redis.UniversalClient
 	switch {
 	case r.Cluster:
-		return redis.NewClusterClient(o.Cluster()), nil
+		c := redis.NewClusterClient(o.Cluster())
+		c.OnNewNode(func(node *redis.Client) { node.AddHook(dialling{}) })
+		return c, nil
 	case r.Sentinel != "":
 		o.MasterName = r.Sentinel
-		return redis.NewFailoverClient(o.Failover()), nil
+		client = redis.NewFailoverClient(o.Failover())
+	default:
+		client = redis.NewClient(o.Simple())
 	}
-	return redis.NewClient(o.Simple()), nil
+	client.AddHook(dialling{})
+	return client, nil
 }
 
 // Warm connects to every master n times, so that calls find that many connections made

@@ -99,11 +99,11 @@ type Run struct {
 // Result is what a trial found.
 type Result struct {
 	Fault fault.Fault
-	// When Begin of the fault was called and returned, and when End was.
+	// When Begin of the fault was called and had returned, and when End was and had.
 	Begin, Began, End, Ended time.Duration
 	Runs                     []*Run // local, closed, open
 	Repeats                  int    // decisions that were sent again after they may have run
-	Heap                     int64  // bytes more at the end of the fault than before it
+	Heap                     int64  // bytes more at the end than before the fault
 }
 
 // Gateways is how many there are of each tree; but one is idle. It is what makes a part of
@@ -160,13 +160,13 @@ func (t Trial) Run(ctx context.Context, which func(*redistest.Server, *fault.Pro
 	if err == nil {
 		time.Sleep(t.For)
 	}
-	r.Heap = heap() - before
 	m.note(&r.End)
 	err = errors.Join(err, r.Fault.End(ctx))
 	m.note(&r.Ended)
 	if err == nil {
 		time.Sleep(t.After)
 	}
+	r.Heap = heap() - before // not while it holds: what the proxy keeps counts, too
 	close(m.over)
 	m.all.Wait()
 	for _, call := range proxy.Repeats() {
@@ -195,6 +195,7 @@ func heartbeat(ctx context.Context, p *fault.Proxy) (string, error) {
 
 func heap() int64 {
 	runtime.GC()
+	runtime.GC() // what pools kept
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)

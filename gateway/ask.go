@@ -45,10 +45,16 @@ func (g *Gateway) ask(ctx context.Context, p *htb.Pending) (htb.Decision, error)
 }
 
 // mayAsk returns an error if Redis is not to be asked, and otherwise what wants to be told
-// how that went. Whether it is back heartbeats try, so that no request waits for that.
+// how that went. After an outage a request is only asked for when a heartbeat had its
+// answer in time: no request waits to find out.
 func (g *Gateway) mayAsk() (tell func(error), err error) {
-	if g.breaker.State() != gobreaker.StateClosed {
+	switch g.breaker.State() {
+	case gobreaker.StateOpen:
 		return nil, gobreaker.ErrOpenState
+	case gobreaker.StateHalfOpen:
+		if !g.back.CompareAndSwap(true, false) {
+			return nil, gobreaker.ErrTooManyRequests
+		}
 	}
 	return g.breaker.Allow()
 }
@@ -126,6 +132,7 @@ func answer(p *htb.Pending, d redisgcra.Decision) htb.Answer {
 func (g *Gateway) switched(_ string, from, to gobreaker.State) {
 	switch to {
 	case gobreaker.StateOpen:
+		g.back.Store(false)
 		if from == gobreaker.StateClosed {
 			g.counters.opened.Add(1)
 			g.opts.Logger.Warn("sluice: Redis does not answer decisions", "tree", g.opts.Tree, "onOutage", g.opts.OnOutage)

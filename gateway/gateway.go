@@ -75,6 +75,7 @@ type Gateway struct {
 
 	gateways atomic.Int64 // heard of
 	out      atomic.Bool  // the loop's calls fail
+	back     atomic.Bool  // a heartbeat was answered, and no decision has asked since
 	counters counters
 
 	shares     atomic.Pointer[shares]
@@ -83,8 +84,8 @@ type Gateway struct {
 }
 
 const (
-	// A breaker opens when so many calls in a row failed, and lets a heartbeat try after a
-	// while whether Redis is back.
+	// A breaker opens when so many calls in a row failed, and lets another try after a
+	// while, if a heartbeat finds Redis back.
 	failuresToOpen = 5
 	probeEvery     = 100 * time.Millisecond
 )

@@ -48,7 +48,7 @@ func (s *shares) step() time.Duration {
 	if s.every > 0 {
 		d = max(time.Millisecond, s.every/driftsPerInterval)
 	}
-	if s.remote { // soon after the breaker lets somebody try
+	if s.remote { // soon after the breaker lets a decision try
 		d = min(d, probeEvery/driftsPerInterval)
 	}
 	return d
@@ -110,7 +110,7 @@ func (r *run) loop() {
 			r.reports = append(r.reports, r.tree.Twins(now)...)
 			r.reports = r.reports[:min(1, len(r.reports))]
 		}
-		beats := r.remote && (time.Since(r.beaten) >= beat || r.breaker.State() == gobreaker.StateHalfOpen)
+		beats := r.remote && time.Since(r.beaten) >= r.beat()
 		if len(r.reports) == 0 && !beats {
 			<-calling
 			continue
@@ -182,25 +182,25 @@ func (r *run) setOut(out bool) {
 	r.opts.Logger.Info("sluice: Redis answers exchanges again", "tree", r.opts.Tree)
 }
 
-// heartbeat says that this gateway lives and, if decisions do not ask Redis, tries whether
-// they may again.
+// beat is the time between two heartbeats.
+func (r *run) beat() time.Duration {
+	if r.breaker.State() == gobreaker.StateHalfOpen && !r.back.Load() {
+		return probeEvery
+	}
+	return beat
+}
+
+// heartbeat says that this gateway lives and, if decisions do not ask Redis, finds out
+// whether one may.
 func (r *run) heartbeat(ctx context.Context) {
-	if r.breaker.State() != gobreaker.StateHalfOpen {
-		r.beatOnce(ctx)
-		return
-	}
-	tell, err := r.breaker.Allow()
-	if err != nil { // a decision asks that came at the same moment
-		return
-	}
 	took, err := r.beatOnce(ctx)
-	if err == nil && took > r.opts.Timeout { // it may have had to connect, or to wait for the end of the outage
+	if r.breaker.State() == gobreaker.StateClosed {
+		return
+	}
+	if err == nil && took > r.opts.Timeout { // it had to connect, or to wait for the end of the outage
 		took, err = r.beatOnce(ctx)
 	}
-	if err == nil && took > r.opts.Timeout {
-		err = redisgcra.ErrTimeout // of a decision it would be one
-	}
-	tell(err)
+	r.back.Store(err == nil && took <= r.opts.Timeout)
 }
 
 func (r *run) beatOnce(ctx context.Context) (took time.Duration, err error) {

@@ -39,6 +39,7 @@ end
 -- A clock that fell back takes along all times that are kept.
 local back = math.max(0, seen - now)
 t1, t2 = t1 - back, t2 - back
+local gone = {} -- to be dropped at last: out of memory, a server refuses only a script's first write
 if back > 0 or now >= first then -- drop who was silent
   first, last = most, 0
   local all = call('HGETALL', key)
@@ -47,7 +48,7 @@ if back > 0 or now >= first then -- drop who was silent
     if field ~= 'state' then
       local over = unpack('<d', value, 49) - back
       if over <= now then
-        call('HDEL', key, field)
+        gone[#gone + 1] = field
         if field == mine then
           known = false
         end
@@ -73,7 +74,7 @@ if late then
   bh1, bl1, bh2, bl2 = uh1, ul1, uh2, ul2
 end
 
-local gateways = call('HLEN', key)
+local gateways = call('HLEN', key) - #gone
 if state then
   gateways = gateways - 1
 end
@@ -165,6 +166,11 @@ if not late then
   call('HSET', key, mine, pack('<ddddddd', limiter, report, uh1, ul1, uh2, ul2, over))
 end
 call('HSET', key, 'state', pack('<ddddddddddddd', now + us1, num1, d1, now + us2, num2, d2, th1, tl1, th2, tl2, first, last, now))
+for _, field in ipairs(gone) do
+  if field ~= mine then
+    call('HDEL', key, field)
+  end
+end
 -- A second more than it takes to be full and alone: see gcra.lua.
 call('PEXPIRE', key, math.ceil(math.max(us1, us2, last - now) / 1000) + 1000)
 return pack('<ddddddddd', us1, num1, us2, num2, th1, tl1, th2, tl2, gateways)

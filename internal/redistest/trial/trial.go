@@ -150,7 +150,7 @@ func (t Trial) Run(ctx context.Context, which func(*redistest.Server, *fault.Pro
 			defer func() { err = errors.Join(err, g.Close(ctx)) }()
 			both[i] = g
 		}
-		r.Runs = append(r.Runs, m.run(ctx, both[0], o))
+		r.Runs = append(r.Runs, m.run(ctx, both[Gateways-1], o)) // it has heard of the others
 	}
 	time.Sleep(t.Before)
 	before := heap()

@@ -13,6 +13,8 @@ type Run struct {
 	Step    float64 // seconds per entry of a series; the last step may be cut short
 	Rows    []Row   // every class, the root first, each class before its children
 	Notes   []string
+
+	Gateways *Gateways // of a run of gateways that share a Redis; nil for one on virtual time
 }
 
 // Row is one class. Sums are over its subtree, in cost units; Own, Borrows and
@@ -32,6 +34,7 @@ type Row struct {
 	Fair                               float64 // the ideal allocation
 	Delay                              Delay
 	Series                             Series
+	Shared                             *Shared // nil unless gateways share the class
 }
 
 // Delay holds quantiles of the time spent queued, in milliseconds; zero in police mode.

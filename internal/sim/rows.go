@@ -36,6 +36,7 @@ type node struct {
 	place int   // in the parent's ranked: 1 + index; 0 for none
 
 	ideal
+	excess
 }
 
 // row is what is measured of one class, or of the rest.
@@ -44,7 +45,8 @@ type row struct {
 	dropped, expired, queued              int64
 	delays                                queue.Histogram
 	fair                                  float64
-	first                                 int // the step that series begin with
+	over                                  float64 // see excess
+	first                                 int     // the step that series begin with
 	series                                []point
 }
 
@@ -76,6 +78,7 @@ func (r *row) merge(o *row) {
 	r.borrows += o.borrows
 	r.lends += o.lends
 	r.fair += o.fair
+	r.over = max(r.over, o.over)
 	if len(o.series) == 0 {
 		return
 	}
@@ -202,7 +205,7 @@ func (n *node) prune(step int, length float64) {
 			continue
 		}
 		c.prune(step, length)
-		if c.catchUp(step, length); c.place == 0 && c.full() && len(c.children) == len(c.named) {
+		if c.catchUp(step, length); c.place == 0 && c.full() && c.settled(c.spec, float64(step)*length) && len(c.children) == len(c.named) {
 			delete(n.children, name)
 		}
 	}
@@ -357,6 +360,9 @@ func (r *row) result(s *htb.Spec, path string, depth int, leaf bool, steps int) 
 		Delay: delay(&r.delays),
 		Own:   r.gets - r.borrows, Borrows: r.borrows, Lends: r.lends, Fair: r.fair,
 		Series: result.Series{Wants: make([]int64, steps), Gets: make([]int64, steps), Fair: make([]float64, steps)},
+	}
+	if shared(s) {
+		out.Shared = &result.Shared{Sync: s.Sync, CBurst: s.CBurst, Over: r.over}
 	}
 	for i, p := range r.series {
 		if k := r.first + i; k < steps {

@@ -240,6 +240,12 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 	if err != nil && !errors.Is(err, htb.ErrCost) {
 		return d, err
 	}
+	r.book(names, cost, offer, d, err)
+	return d, err
+}
+
+// book books an answer, or that there can never be one, and returns the leaf's node.
+func (r *run) book(names []string, cost int64, offer bool, d htb.Decision, err error) *node {
 	n := r.find(names)
 	n.count(r.step, cost, d.Allowed, d.Up)
 	r.booked = true
@@ -256,7 +262,7 @@ func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) 
 	case offer:
 		n.offer(r.step, float64(cost))
 	}
-	return d, err
+	return n
 }
 
 // advance goes on to a later time, closing the steps that end on the way.

@@ -14,6 +14,8 @@ type jsonRun struct {
 	Step    float64              `json:"step"`
 	Unit    string               `json:"unit"`
 	Classes map[string]jsonClass `json:"classes"`
+
+	Gateways *jsonGateways `json:"gateways,omitempty"`
 }
 
 type jsonClass struct {
@@ -55,6 +57,7 @@ func JSON(w io.Writer, run *result.Run) error {
 			Series: jsonSeries{Wants: list(r.Series.Wants), Gets: list(r.Series.Gets), Fair: rounded(r.Series.Fair)},
 		}
 	}
+	out.Gateways = gatewaysOf(run)
 	enc := json.NewEncoder(w)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", " ")

@@ -118,6 +118,9 @@ func Table(w io.Writer, run *result.Run, look Look) error {
 		fmt.Fprintf(&b, "total: %s of %s %s wanted were let through (%s), %s; the ideal allocation gives %s\n",
 			group(root.Gets), group(root.Wants), run.Unit, percent(float64(root.Gets), float64(root.Wants)), rest, group(int64(math.Round(root.Fair))))
 	}
+	if run.Gateways != nil {
+		gateways(&b, run)
+	}
 	Notes(&b, run)
 	_, err := w.Write(b.Bytes())
 	return err
@@ -133,6 +136,9 @@ func Notes(w io.Writer, run *result.Run) {
 // fitting returns the columns that have room, and the names of those left out.
 func fitting(run *result.Run, width int) (shown []column, left []string) {
 	columns := columnsOf(run.Mode)
+	if run.Gateways != nil {
+		columns = append(columns, windows...)
+	}
 	total, widths := 0, make([]int, len(columns))
 	for i, c := range columns {
 		widths[i] = text.StringWidth(c.name)

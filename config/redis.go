@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"net"
 	"regexp"
 	"slices"
@@ -107,6 +108,25 @@ func (m *mapping) together(r *Redis) {
 			wrong(of.user, "has no password: write %s: NAME or %s: PATH beside it", of.env, of.file)
 		}
 	}
+}
+
+// At returns r with one server, at addr: a host:port or the path of a Unix socket, from
+// the root on. How r finds several is left out, and TLS on a socket; r may be nil. The
+// error does not show what may be a password.
+func (r *Redis) At(addr string) (*Redis, error) {
+	if wrong := addrMistake(addr); wrong != "" {
+		return nil, errors.New(wrong)
+	}
+	out := Redis{Timeout: DefaultTimeout}
+	if r != nil {
+		out = *r
+	}
+	out.Addrs, out.Cluster, out.Sentinel = []string{addr}, false, ""
+	out.SentinelUser, out.SentinelPasswordEnv, out.SentinelPasswordFile = "", "", ""
+	if isSocket(addr) {
+		out.TLS = TLS{}
+	}
+	return &out, nil
 }
 
 func isSocket(addr string) bool { return strings.HasPrefix(addr, "/") }

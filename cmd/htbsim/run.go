@@ -35,6 +35,9 @@ type runFlags struct {
 
 	class, cost, below string
 	reorder            time.Duration
+
+	redis, skew string
+	gateways    int
 }
 
 func newRun() *cobra.Command {
@@ -44,7 +47,11 @@ func newRun() *cobra.Command {
 		Short: "Run a tree under a load or a trace",
 		Long: `Run a tree under a load file, or replay a trace: an access log (common or combined
 format) or a CSV with the header time,class,cost; .gz too. A trace whose classes
-the tree does not name goes below the tree's template, or where --map says.`,
+the tree does not name goes below the tree's template, or where --map says.
+
+With --redis the run is in real time: gateways, each with a tree and a client of its
+own, share what the tree keeps in Redis, and the load's duration is how long it takes.
+Keys are of this run alone, and are taken away at its end.`,
 		Args: noFiles,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd) },
 	}
@@ -64,7 +71,11 @@ the tree does not name goes below the tree's template, or where --map says.`,
 	fl.StringVar(&f.cost, "cost", "1", "what a line of an access log costs: `1|bytes`")
 	fl.StringVar(&f.below, "map", "", "put every class of the trace below the class of this `path`")
 	fl.DurationVar(&f.reorder, "reorder", 2*time.Minute, "how `long` after its turn a line of a trace may come")
+	fl.StringVar(&f.redis, "redis", "", "run in real time against the Redis at this `address`: host:port, the path of a Unix socket, or the word file for what the tree file says; a password is found where the file says")
+	fl.IntVar(&f.gateways, "gateways", 1, "`number` of gateways that share the tree, each with the whole of it; with --redis")
+	fl.StringVar(&f.skew, "skew", "", "`parts` in which the load is dealt out to gateways, such as 5,1,1,1 (default equal ones)")
 	completeFiles(cmd, "tree", "yaml", "yml")
+	completeWords(cmd, "redis", inFile, "localhost:6379")
 	completeFiles(cmd, "load", "yaml", "yml")
 	completeFiles(cmd, "plot", "svg", "png", "html")
 	completeWords(cmd, "mode", "police", "shape")
@@ -89,6 +100,9 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
+	if tree.Semantics == "kernel" && f.redis != "" {
+		return inputError{fmt.Errorf("%s: semantics kernel is for the shaper, and gateways police: --redis needs semantics: strict", tree.Name)}
+	}
 	if tree.Semantics == "kernel" && f.mode == "" {
 		f.mode = "shape"
 	}
@@ -105,14 +119,21 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			o.discard()
 		}
 	}()
-	one, changed := alone(tree.Root)
-	if changed {
-		file := *tree
-		file.Root = one
-		tree = &file
+	measure, changed := f.simulate, false
+	if f.redis != "" {
+		if measure, err = f.live(cmd, tree); err != nil {
+			return err
+		}
+	} else {
+		var one htb.Spec
+		if one, changed = alone(tree.Root); changed {
+			file := *tree
+			file.Root = one
+			tree = &file
+		}
 	}
 	bar := f.bar(cmd)
-	got, err := f.simulate(cmd.Context(), tree, bar.set)
+	got, err := measure(cmd.Context(), tree, bar.set)
 	bar.clear()
 	if errors.Is(err, context.Canceled) && (got == nil || got.Seconds == 0) {
 		return inputError{errors.New("htbsim: interrupted before the run began: nothing is written")}
@@ -146,7 +167,7 @@ func alone(s htb.Spec) (one htb.Spec, changed bool) {
 // check finds mistakes among the flags.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
-	for _, name := range []string{"tree", "load", "trace", "json", "csv", "plot", "map"} {
+	for _, name := range []string{"tree", "load", "trace", "json", "csv", "plot", "map", "redis", "skew"} {
 		if changed(name) && cmd.Flags().Lookup(name).Value.String() == "" { // a shell's variable that is not set
 			return fmt.Errorf("htbsim: --%s has an empty value: write one, or leave the flag out", name)
 		}
@@ -174,6 +195,9 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 				return fmt.Errorf("htbsim: --%s is for a trace: give --trace FILE with it", name)
 			}
 		}
+	}
+	if err := f.checkRedis(changed); err != nil {
+		return err
 	}
 	if _, err := trace.ParseBy(f.class); err != nil {
 		return fmt.Errorf("htbsim: --class: %w", err)
@@ -325,6 +349,7 @@ func niceStep(span time.Duration) time.Duration {
 // nil bar shows nothing.
 type bar struct {
 	to    io.Writer
+	what  string
 	begin time.Time
 	shown *progressbar.ProgressBar
 }
@@ -333,7 +358,11 @@ func (f *runFlags) bar(cmd *cobra.Command) *bar {
 	if _, is := terminal(cmd.ErrOrStderr()); !is || f.quiet {
 		return nil
 	}
-	return &bar{to: cmd.ErrOrStderr(), begin: time.Now()}
+	what := "simulating"
+	if f.redis != "" {
+		what = "measuring"
+	}
+	return &bar{to: cmd.ErrOrStderr(), what: what, begin: time.Now()}
 }
 
 func (b *bar) set(done float64) {
@@ -346,7 +375,7 @@ func (b *bar) set(done float64) {
 			return
 		}
 		b.shown = progressbar.NewOptions(parts,
-			progressbar.OptionSetWriter(b.to), progressbar.OptionSetDescription("simulating"),
+			progressbar.OptionSetWriter(b.to), progressbar.OptionSetDescription(b.what),
 			progressbar.OptionFullWidth(), progressbar.OptionThrottle(100*time.Millisecond))
 	}
 	_ = b.shown.Set(min(parts-1, int(done*parts)))

@@ -33,6 +33,22 @@ global:
     beta: {rate: 40/s}
 `
 
+// goodSharedTree is of gateways; nothing listens where it says.
+const goodSharedTree = `tree: api
+redis: {addr: "127.0.0.1:1"}
+global:
+  rate: 100/s
+  sync: 100ms
+  children:
+    acme: {rate: 60/s, ceil: 100/s, sync: 100ms}
+    free:
+      rate: 20/s
+      ceil: 50/s
+      sync: 100ms
+      children:
+        "*": {rate: 1/s, ceil: 10/s, burst: 5, store: redis}
+`
+
 const goodLoad = `duration: 3s
 flows:
   - {class: acme, arrivals: constant, rate: 20/s}
@@ -132,6 +148,32 @@ var brokenInputs = []broken{
 	wrongUse("argument-trace", "run --tree tree.yaml access.log.gz"),
 	wrongUse("argument-other", "run --tree tree.yaml now"),
 
+	wrongUse("redis-trace", "run --tree shared.yaml --trace trace.csv --redis localhost:1 OUT"),
+	wrongUse("redis-shape", "run --tree shared.yaml --load load.yaml --redis localhost:1 --mode shape OUT"),
+	wrongUse("redis-no-load", "run --tree shared.yaml --redis localhost:1 OUT"),
+	wrongUse("redis-url", "run --tree shared.yaml --load load.yaml --redis redis://:hunter2@localhost:1 OUT"),
+	wrongUse("redis-password", "run --tree shared.yaml --load load.yaml --redis hunter2@localhost:1 OUT"),
+	wrongUse("redis-no-port", "run --tree shared.yaml --load load.yaml --redis localhost OUT"),
+	wrongUse("redis-empty", "run --tree shared.yaml --load load.yaml --redis= OUT"),
+	wrongUse("redis-gateways-alone", "run --tree shared.yaml --load load.yaml --gateways 4 OUT"),
+	wrongUse("redis-skew-alone", "run --tree shared.yaml --load load.yaml --skew 5,1 OUT"),
+	wrongUse("redis-gateways-0", "run --tree shared.yaml --load load.yaml --redis file --gateways 0 OUT"),
+	wrongUse("redis-gateways-many", "run --tree shared.yaml --load load.yaml --redis file --gateways 65 OUT"),
+	wrongUse("redis-gateways-word", "run --tree shared.yaml --load load.yaml --redis file --gateways four OUT"),
+	wrongUse("redis-skew-few", "run --tree shared.yaml --load load.yaml --redis file --gateways 4 --skew 5,1 OUT"),
+	wrongUse("redis-skew-word", "run --tree shared.yaml --load load.yaml --redis file --gateways 2 --skew 5:1 OUT"),
+	wrongUse("redis-skew-negative", "run --tree shared.yaml --load load.yaml --redis file --gateways 2 --skew 5,-1 OUT"),
+	wrongUse("redis-skew-0", "run --tree shared.yaml --load load.yaml --redis file --gateways 2 --skew 0,0 OUT"),
+	wrongUse("redis-step-short", "run --tree shared.yaml --load load.yaml --redis file --step 1us OUT"),
+	wrongFile("redis-not-there", "run --tree shared.yaml --load load.yaml --redis 127.0.0.1:1 OUT"),
+	wrongFile("redis-not-there-file", "run --tree shared.yaml --load load.yaml --redis file --gateways 2 OUT"),
+	wrongFile("redis-no-socket", "run --tree shared.yaml --load load.yaml --redis /nonexistent/redis.sock OUT"),
+	wrongFile("redis-no-block", "run --tree tree.yaml --load load.yaml --redis file OUT"),
+	wrongFile("redis-load-missing", "run --tree shared.yaml --load nosuch.yaml --redis file OUT"),
+	{"redis-kernel", "run --tree tree.yaml --load load.yaml --redis file OUT", map[string]string{"tree.yaml": "semantics: kernel\n" + plainTree}, exitInput},
+	{"redis-no-password", "run --tree tree.yaml --load load.yaml --redis localhost:1 OUT",
+		map[string]string{"tree.yaml": strings.Replace(goodSharedTree, `:1"}`, `:1", passwordEnv: HTBSIM_TEST_NO_SUCH}`, 1)}, exitInput},
+
 	wrongFile("output-no-folder", "run --tree tree.yaml --load load.yaml --csv new.csv --json nosuch/out.json"),
 	wrongFile("output-is-a-folder", "run --tree tree.yaml --load load.yaml --csv new.csv --json other"),
 	wrongUse("output-is-the-tree", "run --tree tree.yaml --load load.yaml --json ./tree.yaml"),
@@ -149,7 +191,7 @@ func TestBrokenInput(t *testing.T) {
 		names[b.name] = true
 		t.Run(b.name, func(t *testing.T) {
 			files := map[string]string{
-				"tree.yaml": goodTree, "plain.yaml": plainTree, "other/tree.yaml": goodTree, "load.yaml": goodLoad,
+				"tree.yaml": goodTree, "plain.yaml": plainTree, "shared.yaml": goodSharedTree, "other/tree.yaml": goodTree, "load.yaml": goodLoad,
 				"trace.csv": goodTrace, "access.log": goodLog,
 				"old.json": "old\n", "old.svg": "old\n",
 			}

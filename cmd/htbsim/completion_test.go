@@ -28,7 +28,8 @@ func TestCompletion(t *testing.T) {
 		"run --tree ":     "yaml yml",
 		"check --tree ":   "yaml yml",
 		"run --load=":     "yaml yml",
-		"run --re":        "--reorder",
+		"run --re":        "--redis --reorder",
+		"run --redis ":    "file localhost:6379",
 		"run --quiet --m": "--map --mode",
 	} {
 		o := htbsim(t.Context(), append([]string{"__complete"}, strings.Split(line, " ")...)...)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 
 	"github.com/go-sluice/sluice/algo/redisgcra"
@@ -30,6 +32,9 @@ const (
 	// for two pipelines of them, and for exchanges.
 	connections = 4
 )
+
+// What go-redis logs of each connection that fails is counted and told at the end.
+func init() { logging.Disable() }
 
 // live prepares a run in real time: mistakes come before the first call.
 func (f *runFlags) live(cmd *cobra.Command, tree *config.File) (func(context.Context, *config.File, func(float64)) (*result.Run, error), error) {
@@ -132,8 +137,11 @@ func runTree(name string) string {
 
 // absent says that Redis is not there, or does not do what it is asked.
 func (p *party) absent(err error) error {
-	return inputError{fmt.Errorf("htbsim: Redis at %s cannot be measured: %s: start it, or give --redis another address",
-		strings.Join(p.servers.Addrs, ", "), strings.TrimPrefix(err.Error(), "redisclient: "))}
+	at, why := strings.Join(p.servers.Addrs, ", "), strings.TrimPrefix(err.Error(), "redisclient: ")
+	if _, answered := errors.AsType[redis.Error](err); answered {
+		return inputError{fmt.Errorf("htbsim: Redis at %s refuses: %s: look at what the redis: block says, and what the server lets that user do", at, why)}
+	}
+	return inputError{fmt.Errorf("htbsim: Redis at %s does not answer: %s: start it, or give --redis another address", at, why)}
 }
 
 func (p *party) deciders() (out []sim.Gateway) {
@@ -152,13 +160,17 @@ func (p *party) report(run *result.Run) {
 		c.Failed += s.Failed
 		c.Outages += s.Outages
 	}
-	if c.Failed > 0 {
+	all := run.Gateways.Sum()
+	switch {
+	case c.Failed > 0 && all.Outage == 0:
+		run.Notes = append(run.Notes, fmt.Sprintf("Redis did not answer %d calls within their time; no decision had to be made without it", c.Failed))
+	case c.Failed > 0:
 		policy := p.servers.OnOutage
 		if policy == "" {
 			policy = "local"
 		}
-		run.Notes = append(run.Notes, fmt.Sprintf("Redis did not answer %d calls, and was given up %d times: %d of %d decisions are by the outage policy, %s, and bounds do not hold for those",
-			c.Failed, c.Outages, run.Gateways.Sum().Outage, run.Gateways.Sum().Decisions, policy))
+		run.Notes = append(run.Notes, fmt.Sprintf("Redis did not answer %d calls, and was given up %d times: %d of %d decisions are by the outage policy, %s, for which the bounds do not hold",
+			c.Failed, c.Outages, all.Outage, all.Decisions, policy))
 	}
 }
 

@@ -82,7 +82,8 @@ func (f *runFlags) servers(tree *config.File) (*config.Redis, error) {
 	}
 	r, err := tree.Redis.At(addr)
 	if err != nil {
-		return nil, fmt.Errorf("htbsim: --redis %w", err)
+		why := strings.ReplaceAll(err.Error(), "beside it", "in the tree file's redis: block")
+		return nil, fmt.Errorf("htbsim: --redis %s", why)
 	}
 	return r, nil
 }

@@ -25,6 +25,7 @@ type decoded struct {
 	Tree, Mode, Unit string
 	Seconds, Step    float64
 	Classes          map[string]decodedClass
+	Gateways         *decodedGateways
 }
 
 type decodedClass struct {
@@ -36,12 +37,13 @@ type decodedClass struct {
 	}
 }
 
-// decode reads the JSON of a run and checks everything that holds for all runs.
-func decode(t *testing.T, text string) decoded {
+// decode reads the JSON of a run and checks everything that holds for all runs. further
+// are the keys that only some have.
+func decode(t *testing.T, text string, further ...string) decoded {
 	t.Helper()
 	var raw map[string]any
 	require.NoError(t, json.Unmarshal([]byte(text), &raw))
-	require.Equal(t, runKeys, keys(raw))
+	require.Equal(t, slices.Sorted(slices.Values(append(further, runKeys...))), keys(raw))
 	for path, c := range raw["classes"].(map[string]any) {
 		class := c.(map[string]any)
 		require.Equal(t, classKeys, keys(class), path)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,6 +151,32 @@ func TestExamples(t *testing.T) {
 		}
 		require.Empty(t, c.Children, "flow of %v: not a leaf", flow.Class)
 	}
+}
+
+// The example of gateways loads without a warning, and its load is for it.
+func TestSharedExample(t *testing.T) {
+	f, err := ParseFile("shared.yaml")
+	require.NoError(t, err)
+	require.Empty(t, f.Warnings)
+	require.Equal(t, []string{"localhost:6379"}, f.Redis.Addrs)
+	require.Positive(t, f.Root.Sync)
+	l, err := ParseLoadFile("shared.load.yaml", f.Unit)
+	require.NoError(t, err)
+	require.Equal(t, 10*time.Second, l.Duration)
+	tree, err := htb.New(f.Root)
+	require.NoError(t, err)
+	remote := false
+	for _, flow := range l.Flows {
+		_, err := tree.Leaf(flow.Class...)
+		require.NoError(t, err)
+		s := f.Root
+		for _, name := range flow.Class {
+			s = s.Children[slices.IndexFunc(s.Children, func(c htb.Spec) bool { return c.Name == name })]
+		}
+		remote = remote || s.Remote
+		require.True(t, s.Remote || s.Sync > 0, "%v is shared", flow.Class)
+	}
+	require.True(t, remote)
 }
 
 func TestParseFile(t *testing.T) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -65,5 +66,33 @@ func TestRedisMistakes(t *testing.T) {
 		}
 		require.Equal(t, step.want, strings.Join(got, "\n"), step.block)
 		require.NotContains(t, fmt.Sprintf("%v %+v %#v", err, err, errs), "hunter2", step.block)
+	}
+}
+
+// A program that is told an address keeps what else the file says, and nothing of how it
+// finds several servers.
+func TestRedisAt(t *testing.T) {
+	r, err := (*Redis)(nil).At("localhost:6379")
+	require.NoError(t, err)
+	require.Equal(t, &Redis{Addrs: []string{"localhost:6379"}, Timeout: DefaultTimeout}, r)
+	file := &Redis{
+		Addrs: []string{"a:1", "b:1"}, Sentinel: "m", SentinelUser: "s", SentinelPasswordEnv: "S", Timeout: time.Second, OnOutage: "open",
+		DB: 3, User: "u", PasswordEnv: "P", TLS: TLS{On: true, CA: "ca.pem"},
+	}
+	before := *file
+	r, err = file.At("c:2")
+	require.NoError(t, err)
+	require.Equal(t, &Redis{Addrs: []string{"c:2"}, Timeout: time.Second, OnOutage: "open", DB: 3, User: "u", PasswordEnv: "P", TLS: TLS{On: true, CA: "ca.pem"}}, r)
+	r, err = file.At("/run/redis.sock")
+	require.NoError(t, err)
+	require.Equal(t, &Redis{Addrs: []string{"/run/redis.sock"}, Timeout: time.Second, OnOutage: "open", DB: 3, User: "u", PasswordEnv: "P"}, r)
+	require.Equal(t, before, *file)
+	r, err = (&Redis{Cluster: true}).At("c:2")
+	require.NoError(t, err)
+	require.False(t, r.Cluster, "one server is no cluster")
+	for addr, want := range map[string]string{"redis://:hunter2@a:1": "is a URL", "hunter2@a:1": "holds a user or a password", "": "is empty", "a": "has no port", "a:b": "no number"} {
+		_, err := file.At(addr)
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "hunter2")
 	}
 }

@@ -214,3 +214,25 @@ func TestRedisRefuses(t *testing.T) {
 	require.Regexp(t, "^htbsim: Redis at .* refuses: .*NOPERM .*: look at ", o.stderr)
 	require.Empty(t, o.stdout)
 }
+
+// A cluster is found through the tree file, and nothing is left on any of its nodes.
+func TestRedisCluster(t *testing.T) {
+	c := redistest.RunCluster(t, 3, 0)
+	var addrs []string
+	for _, n := range c.Nodes {
+		addrs = append(addrs, n.Addr)
+	}
+	tree := strings.Replace(measuredTree, `"127.0.0.1:1"`, fmt.Sprintf("%q, cluster: true", strings.Join(addrs, ", ")), 1)
+	folder(t, map[string]string{"tree.yaml": tree, "load.yaml": strings.Replace(measuredLoad, "1500ms", "500ms", 1)})
+	o := htbsim(t.Context(), strings.Fields("run --tree tree.yaml --load load.yaml --json out.json --redis file --gateways 2")...)
+	require.Equal(t, exitOK, o.code, o.stderr)
+	d := decode(t, read(t, "out.json"), "gateways")
+	require.Positive(t, d.Gateways.Calls.Decisions)
+	require.Positive(t, d.Gateways.Calls.Exchanges)
+	require.Zero(t, d.Gateways.Outage)
+	for _, n := range c.Nodes {
+		left, err := n.Admin().DBSize(t.Context()).Result()
+		require.NoError(t, err)
+		require.Zero(t, left)
+	}
+}

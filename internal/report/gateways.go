@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -33,7 +34,9 @@ func gateways(w io.Writer, run *result.Run) {
 	all, calls := g.Sum(), g.Calls
 	who := "1 gateway"
 	if n := len(g.Each); n > 1 {
-		who = fmt.Sprintf("%d gateways, load %s", n, parts(g.Skew))
+		if who = fmt.Sprintf("%d gateways, equal load", n); slices.Min(g.Skew) != slices.Max(g.Skew) {
+			who = fmt.Sprintf("%d gateways, load %s", n, parts(g.Skew))
+		}
 	}
 	fmt.Fprintf(w, "%s: %s decisions in real time, p50 %s ms, p99 %s ms; %s by the outage policy\n",
 		who, group(all.Decisions), fine(g.Took.P50), fine(g.Took.P99), group(all.Outage))

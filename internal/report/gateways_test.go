@@ -38,6 +38,9 @@ func TestTableOfGateways(t *testing.T) {
 		require.Contains(t, strings.SplitN(narrow, "\n", 3)[1], column, "these are what the run was for")
 		require.NotContains(t, tableOf(t, sample(), Look{}), column)
 	}
+	equal := ofGateways()
+	equal.Gateways.Skew = []float64{2, 2, 2}
+	require.Contains(t, tableOf(t, equal, Look{}), "\n3 gateways, equal load: 6,000 decisions")
 	one := ofGateways()
 	one.Gateways.Skew, one.Gateways.Each = one.Gateways.Skew[:1], one.Gateways.Each[:1]
 	require.Contains(t, tableOf(t, one, Look{}), "\n1 gateway: 5,000 decisions in real time")

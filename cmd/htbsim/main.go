@@ -1,5 +1,6 @@
 // Command htbsim runs a tree of classes under a load or a trace on virtual time,
-// and shows who wanted what, who got what, and who borrowed from whom.
+// and shows who wanted what, who got what, and who borrowed from whom. With a Redis it
+// runs several gateways in real time, and shows by how much they go over together.
 package main
 
 import (
@@ -70,6 +71,7 @@ config/load.yaml of this folder or, where there are none, its own copies.`
 	root.Example = `  htbsim
   htbsim run --tree tree.yaml --load load.yaml --plot shares.svg
   htbsim run --tree tree.yaml --trace access.log.gz --map free
+  htbsim run --tree tree.yaml --load load.yaml --redis localhost:6379 --gateways 4
   htbsim check --tree tree.yaml`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()

@@ -12,4 +12,7 @@
 // the row of the rest. So memory grows with the children alive at once and with the
 // number of steps, not with the names seen; with many more names than are watched, a
 // child's row tells of it from when it was first among them.
+//
+// [Live] runs several gateways instead, under the same arrivals but in real time, since
+// what they share through a server takes real time to settle.
 package sim

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -90,10 +91,5 @@ func (f *runFlags) servers(tree *config.File) (*config.Redis, error) {
 
 // anyShared says whether gateways share anything of s.
 func anyShared(s htb.Spec) bool {
-	for _, c := range s.Children {
-		if anyShared(c) {
-			return true
-		}
-	}
-	return s.Remote || s.Sync > 0
+	return s.Remote || s.Sync > 0 || slices.ContainsFunc(s.Children, anyShared)
 }

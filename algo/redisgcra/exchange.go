@@ -18,6 +18,9 @@ type Report struct {
 	Rate, Ceil Limit    // a zero Ceil: there is only one bucket
 	Used       [2]int64 // units charged to rate and ceil since the copy was made; refunds lessen it
 	Base       [2]int64 // Used in the last report that was answered, 0 before the first
+	// Copy tells this copy of the class from one of the same gateway before it, whose Used
+	// it does not carry on; modulo 2048.
+	Copy uint64
 }
 
 // Shared is the state that all copies of a class share, after a report was booked.
@@ -50,9 +53,10 @@ const (
 //
 // Booking is unconditional, as what is reported did pass: the TAT becomes max(now, TAT)
 // and units/rate, and so may be further ahead than an empty bucket's, a debt; it never
-// falls below now. With g gateways it is at most burst/rate + g*(burst/rate + 2*ttl)
-// ahead: more (the limit was lowered, or Redis was away for long) is forgiven. A clock of
-// the server that falls back takes all times along.
+// falls below now. With g gateways no report brings it further ahead than burst/rate +
+// g*(burst/rate + 2*ttl): more, after Redis was away for long, is forgiven. A debt stays,
+// also when those that made it are not heard of any more. A clock of the server that falls back takes all times
+// along.
 //
 // Redis keeps what each gateway has booked, so that a report that comes twice, or in
 // vain, or after a later one, changes nothing: an exchange may be repeated, and go-redis
@@ -62,7 +66,7 @@ const (
 //
 // An id, any 1 to 256 bytes, names one set of copies: those of one limiter in one
 // process. Another limiter with that id, such as after a restart, is known not to carry
-// on. Within a limiter a copy that is made anew either carries on Used, or has another id.
+// on, nor is a report with another Copy.
 func (l *Limiter) Exchange(ctx context.Context, id string, ttl time.Duration, reports []Report, answers []Shared) error {
 	return l.exchange(ctx, exchange{id: id, ttl: ttl, number: l.exchanges.Add(1)}, reports, answers)
 }
@@ -102,7 +106,7 @@ func (l *Limiter) exchange(ctx context.Context, e exchange, reports []Report, an
 		pipe := l.nodes.client.Pipeline()
 		for i, at := range missing {
 			args := l.opts.scripts.exchange.args(withSource, make([]any, 0, 7))
-			args = append(args, "1", keys[at], e.id, e.report(&reports[at], shapes[at], l.epoch))
+			args = append(args, "1", keys[at], e.id, e.report(&reports[at], shapes[at], l.epoch<<11+reports[at].Copy%(1<<11)))
 			if e.now != 0 {
 				args = append(args, strconv.FormatInt(e.now, 10))
 			}

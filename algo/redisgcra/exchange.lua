@@ -68,7 +68,7 @@ if known then
   if l == limiter then
     bh1, bl1, bh2, bl2 = kh1, kl1, kh2, kl2
   end
-  late = l > limiter or l == limiter and r > report
+  late = l == limiter and r > report
 end
 if late then
   bh1, bl1, bh2, bl2 = uh1, ul1, uh2, ul2
@@ -108,9 +108,10 @@ local function times(n, f, d)
   return whole, rest
 end
 
--- book returns what is missing from a bucket after units: never less than nothing, and
--- never more than its own size, and of each gateway that and two TTLs. What is missing
--- over another denominator is rounded up.
+-- book returns what is missing from a bucket after units: never less than nothing. Units
+-- are not booked beyond its own size, and of each gateway that and two TTLs; but a debt
+-- stays, though the gateways that made it are not heard of any more. What is missing over
+-- another denominator is rounded up.
 local function book(tat, num, was, size, w, f, den, units)
   local bound = math.min(most, size + gateways * (size + 2 * ttl))
   if was ~= den and num > 0 then
@@ -119,12 +120,19 @@ local function book(tat, num, was, size, w, f, den, units)
   local us = tat - now
   if us < 0 then
     us, num = 0, 0
-  elseif us >= bound then
-    us, num = bound, 0
+  elseif us >= most then
+    us, num = most, 0
+  end
+  local part = 0
+  if us >= bound then -- a debt from before
+    bound, part = us, num
   end
   local n, up = math.abs(units), units > 0
   if n > most or n * w > most then
-    return up and bound or 0, 0
+    if up then
+      return bound, part
+    end
+    return 0, 0
   end
   local whole, rest = times(n, f, den)
   whole = whole + n * w
@@ -134,7 +142,7 @@ local function book(tat, num, was, size, w, f, den, units)
       us, num = us + 1, num - den
     end
     if us >= bound then
-      return bound, 0
+      return bound, part
     end
     return us, num
   end

@@ -63,8 +63,8 @@ func (m *ledger) book(now int64, id string, number uint64, r Report) Shared {
 			size++
 		}
 		bound := big.NewRat(now+size+int64(len(m.known))*(size+2*m.ttl), 1)
-		// What is too far ahead counts as the bound before and after the booking.
-		owed := least(bound, most(instant, m.tat[i]))
+		owed := most(instant, m.tat[i])
+		bound = most(bound, owed) // a debt stays
 		units := r.Used[i] - base[i]
 		m.total[i] += units
 		cost := new(big.Rat).SetFrac(new(big.Int).SetUint64(b.unit), new(big.Int).SetUint64(b.den))
@@ -220,9 +220,12 @@ func TestExchange(t *testing.T) {
 	l.epoch++
 	require.Equal(t, [2]int64{999996, 8}, fresh.tell(2*second).Total)
 
-	// A limit that changed: the time until full stays, rounded up, but no more than the bound.
+	// A limit that changed: the time until full stays, rounded up, as a debt stays whoever
+	// is heard of.
 	fresh.Rate, fresh.Ceil = Limit{algo.PerSecond(7), 1}, Limit{}
-	require.Equal(t, Shared{Owed: owed(2*142858*time.Microsecond+2*time.Second, 0), Total: [2]int64{999996, 8}, Gateways: 1}, fresh.tell(2*second))
+	require.Equal(t, Shared{Owed: owed(2*time.Second+2*4*time.Second-time.Microsecond, 0), Total: [2]int64{999996, 8}, Gateways: 1}, fresh.tell(2*second))
+	fresh.Used[0] += 1000
+	require.Equal(t, owed(2*time.Second+2*4*time.Second-time.Microsecond, 0), fresh.tell(2*second).Owed, "nothing is added to it")
 }
 
 func TestExchangeRefuses(t *testing.T) {

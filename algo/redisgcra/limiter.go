@@ -80,7 +80,7 @@ type Limiter struct {
 	shapes   shapes
 	nodes    nodes
 
-	epoch     uint64 // which limiter an id stands for: when it was made, in microseconds
+	epoch     uint64 // which limiter an id stands for: when it was made, in milliseconds
 	exchanges atomic.Uint64
 }
 
@@ -130,7 +130,7 @@ func New(client redis.UniversalClient, opts Options) (*Limiter, error) {
 		opts:     opts,
 		prefix:   prefix(opts.Tree),
 		gateways: "htb:{" + encode(opts.Tree) + "}:gateways",
-		epoch:    uint64(max(0, time.Now().UnixMicro())),
+		epoch:    uint64(max(0, time.Now().UnixMilli())),
 	}
 	l.nodes.init(client, opts, heeds)
 	return l, nil

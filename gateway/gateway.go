@@ -150,7 +150,7 @@ func (g *Gateway) check(root htb.Spec) error {
 	var visit func(s htb.Spec, names []string)
 	visit = func(s htb.Spec, names []string) {
 		path := htb.Path(names...)
-		if s.Remote {
+		if s.Remote || s.Sync > 0 {
 			if _, err := g.leaf(path, limit(s.Rate, s.Burst), limit(s.Ceil, s.CBurst), s.Also); err != nil {
 				errs = append(errs, fmt.Errorf("gateway: class %q: %w", path, err))
 			}
@@ -175,8 +175,12 @@ func (g *Gateway) ID() string { return g.opts.ID }
 func (g *Gateway) Close(ctx context.Context) (err error) {
 	g.close.Do(func() {
 		close(g.stop)
-		<-g.done
-		err = g.leave(ctx)
+		select {
+		case <-g.done:
+			err = g.leave(ctx)
+		case <-ctx.Done(): // the loop ends with the call that it makes
+			err = fmt.Errorf("gateway: %w", context.Cause(ctx))
+		}
 		err = errors.Join(err, g.limiter.Close())
 		if g.client != nil {
 			err = errors.Join(err, g.client.Close())

@@ -2,6 +2,8 @@ package gateway
 
 import (
 	"context"
+	"errors"
+	"math"
 	"time"
 
 	"github.com/sony/gobreaker/v2"
@@ -12,8 +14,8 @@ import (
 )
 
 const (
-	// driftsPerInterval is how often in an interval copies are charged what others will use.
-	driftsPerInterval = 8
+	// mostReports is how many classes go in one exchange: some hundred microseconds of Redis.
+	mostReports = 500
 	// outAfter is how many exchanges in a row may fail until the outage policy holds.
 	outAfter = 2
 	beat     = time.Second // of heartbeats
@@ -42,14 +44,17 @@ func anyRemote(s htb.Spec) bool {
 	return remote
 }
 
+// shared reports whether anything is.
+func (s *shares) shared() bool { return s.every > 0 || s.remote }
+
 // step is the time between two looks of the loop.
 func (s *shares) step() time.Duration {
 	d := beat
 	if s.every > 0 {
-		d = max(time.Millisecond, s.every/driftsPerInterval)
+		d = max(time.Millisecond, s.every/htb.Drifts)
 	}
 	if s.remote { // soon after the breaker lets a decision try
-		d = min(d, probeEvery/driftsPerInterval)
+		d = min(d, probeEvery/htb.Drifts)
 	}
 	return d
 }
@@ -69,12 +74,11 @@ func (g *Gateway) start(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, max(patience, g.opts.Timeout))
 	defer cancel()
 	r := &run{Gateway: g, shares: g.shares.Load()}
-	r.tell(ctx, g.tree.Twins(sluice.Now()))
-	if r.failures > 0 { // at once: what others use is not known
-		r.setOut(true)
-	}
-	if r.remote {
+	if r.shared() {
 		r.heartbeat(ctx)
+	}
+	if err := r.tell(ctx, g.tree.Twins(sluice.Now(), math.MaxInt)); err != nil {
+		r.setOut(err) // at once: what others use is not known
 	}
 	go r.loop()
 }
@@ -107,10 +111,9 @@ func (r *run) loop() {
 		}
 		r.reports = r.tree.Reports(now, r.reports[:0])
 		if len(r.reports) == 0 && r.out.Load() && time.Since(r.told) >= r.every { // is it over?
-			r.reports = append(r.reports, r.tree.Twins(now)...)
-			r.reports = r.reports[:min(1, len(r.reports))]
+			r.reports = append(r.reports, r.tree.Twins(now, 1)...)
 		}
-		beats := r.remote && time.Since(r.beaten) >= r.beat()
+		beats := r.shared() && time.Since(r.beaten) >= r.beat()
 		if len(r.reports) == 0 && !beats {
 			<-calling
 			continue
@@ -119,7 +122,7 @@ func (r *run) loop() {
 			defer func() { <-calling }()
 			ctx, cancel := context.WithTimeout(ctx, r.callTime())
 			defer cancel()
-			r.tell(ctx, r.reports)
+			_ = r.tell(ctx, r.reports) // which has done what there is to do
 			if beats {
 				r.heartbeat(ctx)
 			}
@@ -128,54 +131,76 @@ func (r *run) loop() {
 }
 
 // callTime is how long a call of the loop may take.
-func (r *run) callTime() time.Duration { return max(2*r.every, 4*r.opts.Timeout, leastPatience) }
+func (r *run) callTime() time.Duration {
+	return max(min(2*r.every, patience), 4*r.opts.Timeout, leastPatience)
+}
 
-// tell reports and takes in the answers.
-func (r *run) tell(ctx context.Context, reports []htb.Report) {
+// tell reports, as many in a trip as may, and takes in the answers. It returns an error if
+// none came.
+func (r *run) tell(ctx context.Context, reports []htb.Report) (err error) {
 	if len(reports) == 0 {
-		return
+		return nil
 	}
+	answered := false
+	for len(reports) > 0 {
+		n := min(len(reports), mostReports)
+		some, err2 := r.tellSome(ctx, reports[:n])
+		answered, err = answered || some, errors.Join(err, err2)
+		reports = reports[n:]
+		if !some { // the others would wait in vain
+			break
+		}
+	}
+	if answered {
+		r.failures = 0
+		r.setOut(nil)
+		return nil
+	}
+	if r.failures++; r.failures >= outAfter {
+		r.setOut(err)
+	}
+	return err
+}
+
+// tellSome makes one exchange, and says if any report had an answer.
+func (r *run) tellSome(ctx context.Context, reports []htb.Report) (answered bool, err error) {
 	out := make([]redisgcra.Report, len(reports))
 	for i, rep := range reports {
 		out[i] = redisgcra.Report{
-			Path: rep.Path, Rate: redisgcra.Limit(rep.Rate), Ceil: redisgcra.Limit(rep.Ceil), Used: rep.Used, Base: rep.Base,
+			Path: rep.Path, Rate: redisgcra.Limit(rep.Rate), Ceil: redisgcra.Limit(rep.Ceil),
+			Used: rep.Used, Base: rep.Base, Copy: rep.Copy,
 		}
 	}
 	answers := make([]redisgcra.Shared, len(reports))
 	begin := time.Now()
 	r.told = begin
-	err := r.limiter.Exchange(ctx, r.opts.ID, r.ttl, out, answers)
+	err = r.limiter.Exchange(ctx, r.opts.ID, r.ttl, out, answers)
 	r.observe(Call{Kind: Exchange, Requests: len(reports), Took: time.Since(begin), Err: err})
-	now, most, answered := sluice.Now(), 1, false
+	now := sluice.Now()
 	for i, a := range answers {
-		if a.Gateways > 0 {
-			r.tree.Reconcile(now, reports[i], htb.Shared{Owed: a.Owed, Total: a.Total, Gateways: a.Gateways})
-			most, answered = max(most, a.Gateways), true
+		if a.Gateways == 0 { // no answer
+			r.tree.Missed(now, reports[i], r.opts.OnOutage, r.others())
+			continue
 		}
+		r.tree.Reconcile(now, reports[i], htb.Shared{Owed: a.Owed, Total: a.Total, Gateways: a.Gateways})
+		answered = true
 	}
-	if !answered {
-		r.failures++
-		if r.failures >= outAfter {
-			r.setOut(true)
-		}
-		return
-	}
-	r.failures = 0
-	if !r.remote {
-		r.gateways.Store(int64(most))
-	}
-	r.setOut(false)
+	return answered, err
 }
 
-// setOut begins or ends an outage of the classes with sync.
-func (r *run) setOut(out bool) {
+// others returns how many gateways there are, for all that is known.
+func (r *run) others() int { return max(r.opts.Gateways, int(r.gateways.Load())) }
+
+// setOut begins an outage of the classes with sync, for which err is the reason, or ends it.
+func (r *run) setOut(err error) {
+	out := err != nil
 	if r.out.Swap(out) == out {
 		return
 	}
 	if out {
 		r.counters.opened.Add(1)
-		r.tree.Disconnected(sluice.Now(), r.opts.OnOutage, r.opts.Gateways)
-		r.opts.Logger.Warn("sluice: Redis does not answer exchanges", "tree", r.opts.Tree, "onOutage", r.opts.OnOutage)
+		r.tree.Disconnected(sluice.Now(), r.opts.OnOutage, r.others())
+		r.opts.Logger.Warn("sluice: Redis does not answer exchanges", "tree", r.opts.Tree, "onOutage", r.opts.OnOutage, "error", err)
 		return
 	}
 	r.tree.Disconnected(sluice.Now(), 0, 0)
@@ -218,16 +243,16 @@ func (r *run) beatOnce(ctx context.Context) (took time.Duration, err error) {
 // leave reports for the last time, and says that this gateway is gone.
 func (g *Gateway) leave(ctx context.Context) error {
 	r := &run{Gateway: g, shares: g.shares.Load()}
-	reports := g.tree.Twins(sluice.Now())
-	if len(reports) == 0 && !r.remote {
+	if !r.shared() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.callTime())
+	ctx, cancel := context.WithTimeout(ctx, max(patience, r.callTime()))
 	defer cancel()
-	r.tell(ctx, reports)
+	reports := g.tree.Twins(sluice.Now(), math.MaxInt)
+	err := r.tell(ctx, reports)
 	paths := make([]string, len(reports))
 	for i := range reports {
 		paths[i] = reports[i].Path
 	}
-	return g.limiter.Leave(ctx, g.opts.ID, paths)
+	return errors.Join(err, g.limiter.Leave(ctx, g.opts.ID, paths))
 }

@@ -14,6 +14,7 @@ import (
 type Pending struct {
 	tree   *Tree
 	leaf   *class
+	plan   *plan // of the leaf, when it was asked
 	cost   int64
 	keep   bool // for a Hold
 	own    bool // with tokens of the leaf it passes
@@ -93,9 +94,9 @@ func (t *Tree) ask(x *class, now Time, cost int64) (*Pending, Decision, error) {
 		need := x.ticks.Cost(cost)
 		wait := x.retryAfter(now, need)
 		x.stake(now, need, wait)
-		return nil, Decision{Reason: v.why, Up: v.by, RetryAfter: x.untilHeard(v, wait), Outage: v.why == NoStore, tree: t, leaf: x, at: now}, nil
+		return nil, Decision{Reason: v.why, Up: v.by, RetryAfter: x.untilHeard(now, v, need, wait), Outage: v.why == NoStore, tree: t, leaf: x, at: now}, nil
 	}
-	p := &Pending{tree: t, leaf: x, cost: cost, own: own, lender: lender}
+	p := &Pending{tree: t, leaf: x, plan: x.plan, cost: cost, own: own, lender: lender}
 	p.charge(now, p.from())
 	x.open++
 	return p, Decision{}, nil
@@ -149,11 +150,9 @@ func (p *Pending) Path() string {
 	return p.leaf.path()
 }
 
-// Limits returns those of the leaf's buckets.
+// Limits returns those of the leaf's buckets, as they were when it was asked.
 func (p *Pending) Limits() (rate, ceil Limit, also []Limit) {
-	p.tree.mu.Lock()
-	defer p.tree.mu.Unlock()
-	s := &p.leaf.spec
+	s := &p.plan.spec
 	return Limit{s.Rate, s.Burst}, Limit{s.Ceil, s.CBurst}, s.Also
 }
 
@@ -168,6 +167,9 @@ func (p *Pending) Ways() (own, borrow bool) { return p.own, p.lender > 0 }
 func (p *Pending) Attached() any {
 	p.tree.mu.Lock()
 	defer p.tree.mu.Unlock()
+	if p.leaf.plan != p.plan {
+		return nil
+	}
 	return p.leaf.attached
 }
 
@@ -175,7 +177,9 @@ func (p *Pending) Attached() any {
 func (p *Pending) Attach(v any) {
 	p.tree.mu.Lock()
 	defer p.tree.mu.Unlock()
-	p.leaf.attached = v
+	if p.leaf.plan == p.plan {
+		p.leaf.attached = v
+	}
 }
 
 // Answer is the second half of a decision: what the store says. The leaf's own buckets
@@ -184,24 +188,26 @@ func (p *Pending) Attach(v any) {
 func (p *Pending) Answer(now Time, a Answer) Decision {
 	return p.end(now, false, func(now Time) Decision {
 		x := p.leaf
-		for i, owed := range a.Owed {
-			b := x.bucket(i)
-			x.move(now, i, algo.Times(uint64(max(0, owed)), b.Fill()))
+		if x.plan == p.plan {
+			for i, owed := range a.Owed {
+				b := x.bucket(i)
+				x.move(now, i, algo.Times(uint64(max(0, owed)), b.Fill()))
+			}
 		}
 		switch {
-		case !a.Allowed && a.Reason == AlsoLimit:
+		case !a.Allowed && (a.Reason == AlsoLimit || p.gone()):
 			return p.refuse(now, a.Reason, a.RetryAfter)
 		case !a.Allowed: // who refuses knows nothing of the classes above
 			d := p.refuse(now, a.Reason, 0)
 			need := x.ticks.Cost(p.cost)
 			wait := x.retryAfter(now, need)
 			x.stake(now, need, wait)
-			d.RetryAfter = x.untilHeard(verdict{why: a.Reason}, wait)
+			d.RetryAfter = x.untilHeard(now, verdict{why: a.Reason, by: -1}, need, wait)
 			return d
 		case p.lender > 0 && (a.Borrowed || !p.own):
-			return p.admit(now, p.lender)
+			return p.admit(now, p.lender, 1)
 		}
-		return p.admit(now, 0)
+		return p.admit(now, 0, 1)
 	})
 }
 
@@ -209,6 +215,9 @@ func (p *Pending) Answer(now Time, a Answer) Decision {
 // heard of, of which an equal part is this gateway's.
 func (p *Pending) Alone(now Time, gateways int) Decision {
 	return p.end(now, true, func(now Time) Decision {
+		if p.gone() {
+			return p.refuse(now, NothingToBorrow, 0)
+		}
 		x, n := p.leaf, int64(max(1, gateways))
 		each := x.ticks.Cost(p.cost)
 		if p.cost <= math.MaxInt64/n {
@@ -244,9 +253,9 @@ func (p *Pending) Alone(now Time, gateways int) Decision {
 		x.ceilTAT = x.ceil.Charge(x.ceilTAT, now, each)
 		if own {
 			x.chargeRate(now, each)
-			return p.admit(now, 0)
+			return p.admit(now, 0, n)
 		}
-		return p.admit(now, p.lender)
+		return p.admit(now, p.lender, n)
 	})
 }
 
@@ -254,9 +263,9 @@ func (p *Pending) Alone(now Time, gateways int) Decision {
 func (p *Pending) Pass(now Time) Decision {
 	return p.end(now, true, func(now Time) Decision {
 		if p.own {
-			return p.admit(now, 0)
+			return p.admit(now, 0, 0)
 		}
-		return p.admit(now, p.lender)
+		return p.admit(now, p.lender, 0)
 	})
 }
 
@@ -291,25 +300,39 @@ func (p *Pending) end(now Time, outage bool, half func(now Time) Decision) Decis
 	return d
 }
 
+// gone reports whether the leaf is none of the tree any more, by a replacement: then what
+// it held is booked or given back, and that is all.
+func (p *Pending) gone() bool { return p.leaf.dropped || p.leaf.in != nil }
+
 func (p *Pending) decision(now Time, v verdict) Decision {
-	p.leaf.count(v, p.cost)
+	if p.gone() {
+		p.leaf.countLate(v, p.cost)
+	} else {
+		p.leaf.count(v, p.cost)
+	}
 	return Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, tree: p.tree, leaf: p.leaf, at: now}
 }
 
-// admit books what was held as lent by the class lender levels above the leaf.
-func (p *Pending) admit(now Time, lender int) Decision {
+// admit books what was held as lent by the class lender levels above the leaf. The leaf's
+// own buckets were charged weight times as much.
+func (p *Pending) admit(now Time, lender int, weight int64) Decision {
 	x := p.leaf
 	if up := max(1, lender); up != p.from() {
 		p.giveBack(now)
 		p.charge(now, up)
 	}
-	x.borrow(now, lender, p.cost)
-	if x.staked {
-		x.unstake()
+	if x.parent != nil { // from here on it is counted
+		x.parent.hold(max(1, lender)-1, -p.cost)
+	}
+	if !p.gone() {
+		x.borrow(now, lender, p.cost)
+		if x.staked {
+			x.unstake()
+		}
 	}
 	if p.keep {
 		x.open++
-		p.held = &Hold{tree: p.tree, leaf: x, lender: lender, cost: p.cost}
+		p.held = &Hold{tree: p.tree, leaf: x, lender: lender, cost: p.cost, weight: weight}
 	}
 	return p.decision(now, verdict{by: lender})
 }
@@ -323,12 +346,14 @@ func (p *Pending) refuse(now Time, why Reason, after time.Duration) Decision {
 
 func (p *Pending) charge(now Time, from int) {
 	if up := p.leaf.parent; up != nil {
+		up.hold(from-1, p.cost)
 		up.charge(now, from-1, p.cost)
 	}
 }
 
 func (p *Pending) giveBack(now Time) {
 	if up := p.leaf.parent; up != nil {
+		up.hold(p.from()-1, -p.cost)
 		up.refund(now, p.from()-1, p.cost)
 	}
 }

@@ -59,7 +59,7 @@ func (x *class) decide(now Time, need Ticks) verdict {
 			return verdict{0, AlsoLimit}
 		}
 	}
-	if x.hub.outage == Closed {
+	if x.hub.closes() {
 		if j, ok := x.closed(); ok {
 			return verdict{j, NoStore}
 		}

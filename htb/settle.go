@@ -12,6 +12,7 @@ type Hold struct {
 	leaf   *class
 	lender int
 	cost   int64 // what was charged
+	weight int64 // how many times that the leaf's own buckets were
 	done   bool  // guarded by tree.mu
 }
 
@@ -46,7 +47,7 @@ func (t *Tree) hold(x *class, now Time, most int64) (*Hold, Decision, error) {
 		return nil, d, err
 	}
 	x.open++
-	return &Hold{tree: t, leaf: x, lender: d.Up, cost: most}, d, nil
+	return &Hold{tree: t, leaf: x, lender: d.Up, cost: most, weight: 1}, d, nil
 }
 
 // Settle corrects the charge to what the request cost, on exactly the classes that
@@ -72,7 +73,39 @@ func (h *Hold) Settle(now Time, cost int64) error {
 	} else {
 		h.leaf.charge(now, h.lender, cost-h.cost)
 	}
+	h.weigh(now, cost-h.cost)
 	h.leaf.reborrow(h.lender, cost-h.cost)
 	h.leaf.countSettled(h.lender, cost-h.cost)
 	return nil
+}
+
+// weigh corrects the leaf's own buckets, which were charged weight times the cost, where
+// they are corrected by more: once is done already.
+func (h *Hold) weigh(now Time, more int64) {
+	x, n := h.leaf, h.weight-1
+	if n == 0 || more == 0 || x.dropped || x.in != nil {
+		return
+	}
+	units := max(more, -more)
+	if limit := int64(1) << 40; units > limit { // so that no product is too large
+		units = limit
+	}
+	need := x.ticks.Cost(units * max(n, -n))
+	up := (more > 0) == (n > 0)
+	for i, b := range x.also {
+		if up {
+			x.alsoTAT[i] = b.Charge(x.alsoTAT[i], now, need)
+		} else {
+			x.alsoTAT[i] = b.Refund(x.alsoTAT[i], need)
+		}
+	}
+	for i := range 2 {
+		switch {
+		case i == 0 && h.lender > 0:
+		case up:
+			x.elsewhere(now, i, need)
+		default:
+			x.giveBack(now, i, need)
+		}
+	}
 }

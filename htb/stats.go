@@ -73,6 +73,23 @@ func (x *class) countSettled(lender int, cost int64) {
 	}
 }
 
+// countLate books a decision on a leaf that is gone, or has children now.
+func (x *class) countLate(v verdict, cost int64) {
+	if v.why == 0 {
+		x.countSettled(v.by, cost)
+		return
+	}
+	if x.in != nil {
+		x.in.dyn.gone.rejected = plus(x.in.dyn.gone.rejected, cost)
+	}
+	for ; x != nil; x = x.parent {
+		x.counts.rejected = plus(x.counts.rejected, cost)
+		if up := x.parent; x.dropped && up != nil && !up.dropped && up.in != nil {
+			up.in.dyn.gone.rejected = plus(up.in.dyn.gone.rejected, cost)
+		}
+	}
+}
+
 // Stats are the counters of one class since the tree was made, in cost units.
 // Wants, Gets and Rejected are sums over the subtree, with Wants = Gets +
 // Rejected; Own, Borrows and Lends are the class's own, with Own = Gets -

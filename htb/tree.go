@@ -158,7 +158,7 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	} else {
 		d.RetryAfter = x.retryAfter(now, need)
 		x.stake(now, need, d.RetryAfter)
-		d.RetryAfter = x.untilHeard(v, d.RetryAfter)
+		d.RetryAfter = x.untilHeard(now, v, need, d.RetryAfter)
 	}
 	return d, nil
 }

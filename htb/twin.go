@@ -2,7 +2,6 @@ package htb
 
 import (
 	"math"
-	"slices"
 	"time"
 
 	"github.com/go-sluice/sluice/algo"
@@ -21,6 +20,7 @@ type Report struct {
 	Rate, Ceil Limit    // of the class
 	Used       [2]int64 // units charged to rate and ceil, less refunds
 	Base       [2]int64 // Used as of the latest answer
+	Copy       uint64   // another one is another twin, that does not carry on Used
 
 	class *class
 }
@@ -31,6 +31,11 @@ type Shared struct {
 	Total    [2]int64         // units that all gateways have used; only differences count
 	Gateways int              // that use it, this one included
 }
+
+// Drifts is how often in an interval [Tree.Drift] wants to be called.
+const Drifts = drifts
+
+const drifts = 8
 
 // Outage says how classes that gateways share are policed while no answers come.
 type Outage uint8
@@ -52,16 +57,21 @@ func (o Outage) String() string {
 }
 
 const (
-	// drifts is how often in an interval a twin is charged what others will use.
-	drifts = 8
-	// warm is how many intervals after its last use a twin still reports, so that it
-	// knows what others do when it is used again.
-	warm = 10
+	// warm is how many intervals after it was last asked a twin still reports, so that it
+	// knows what others do when it is asked again; patient is for how many more it tries, if
+	// it did not get an answer.
+	warm    = 10
+	patient = 1000
+	// outAfter is how many reports in a row have no answer when it is an outage.
+	outAfter = 2
 	// ttlIntervals is how many intervals a gateway that is not heard of counts as one.
 	ttlIntervals = 5
 	// sure is which part of an equal part of a class is a gateway's whatever others use.
 	// The rest is for who asks first, and what repays debts.
 	sure = .9
+	// sureInDebt is that while all twins together owe more than what they bring in two
+	// intervals each, so that debts are repaid.
+	sureInDebt = .5
 )
 
 // twin is what a class has besides that other gateways have too.
@@ -73,29 +83,41 @@ type twin struct {
 	gateways int
 	floor    Ticks // when used was spent
 	spent    int64
-	due      Time // of the next report
-	seen     Time // of the latest answer; before the first, when it came into use
-	drifted  Time // until here it was charged for others
-	idle     int  // reports since it was last used
-	reported bool // ever
+	due      Time     // of the next report
+	seen     Time     // of the latest answer; before the first, when it came into use
+	drifted  Time     // until here it was charged for others
+	held     [2]int64 // by Pendings, of rate and ceil
+	copy     uint64   // its number among the twins of the tree
+	asked    int64    // units, as of the latest report
+	idle     int      // reports since it was last asked
+	missed   int      // reports in a row without an answer
+	reported bool     // ever
+	deep     bool     // in debt
 }
 
 // use is one bucket's.
 type use struct {
-	told, base int64   // used, as of the latest report and the latest answer
-	total      int64   // by all, as of the latest answer
-	known      bool    // total is
-	others     float64 // the part of what fills the bucket that others use
+	base   int64   // used, as of the latest answer
+	total  int64   // by all, as of the latest answer
+	known  bool    // total is
+	others float64 // the part of what fills the bucket that others use
 }
 
 // hub is what the twins of a tree have in common.
 type hub struct {
-	hot []*class // in use
-	ttl time.Duration
+	hot    []*class // in use
+	next   int      // in hot: whose turn it is
+	copies uint64   // made
+	ttl    time.Duration
 
-	outage   Outage
-	gateways int // during it there are no fewer
+	outage   Outage // of all
+	policy   Outage // of those that miss answers
+	missing  int    // how many those are
+	gateways int    // in an outage there are no fewer
 }
+
+// closes reports whether an outage closes a class.
+func (h *hub) closes() bool { return h.outage == Closed || h.policy == Closed && h.missing > 0 }
 
 // remembered returns until when the store may know what x has used: a new twin of it
 // would begin at 0, and what it said be taken for refunds.
@@ -124,20 +146,50 @@ func (p *plan) join(h *hub) {
 func (x *class) twinned() {
 	switch {
 	case x.spec.Sync == 0 || x.use != toPolice:
+		if x.twin != nil && x.twin.missed >= outAfter {
+			x.hub.missing--
+		}
 		x.twin, x.cold = nil, false
 	case x.twin == nil:
-		x.twin, x.cold = &twin{gateways: 1}, true
-		x.twin.floor = x.mostFloor()
+		x.hub.copies++
+		x.twin, x.cold = &twin{gateways: 1, copy: x.hub.copies}, true
+		x.twin.asked, x.twin.spent = plus(x.counts.gets, x.counts.rejected), x.used(1)
+		for i := range x.twin.of {
+			x.twin.of[i].base = x.used(i)
+		}
 	}
 }
 
+// gateways returns how many gateways there are, for all that is known.
+func (x *class) gateways() int { return max(x.twin.gateways, x.hub.gateways) }
+
+// othersPart returns what of a class is not in an equal part of it, in 2^-32.
+func (x *class) othersPart() uint32 { return uint32((1 - 1/float64(x.gateways())) * math.MaxUint32) }
+
 // part returns what of a class is its gateway's for sure, in 2^-32.
-func (w *twin) part() uint32 { return uint32(sure * math.MaxUint32 / float64(w.gateways)) }
+func (w *twin) part() uint32 {
+	part := sure
+	if w.deep {
+		part = sureInDebt
+	}
+	return uint32(part * math.MaxUint32 / float64(w.gateways))
+}
+
+// outage returns what holds for x, whose twins may be out of touch.
+func (x *class) outage() Outage {
+	switch {
+	case x.twin == nil:
+		return 0
+	case x.twin.missed >= outAfter:
+		return x.hub.policy
+	}
+	return x.hub.outage
+}
 
 // closed returns how many levels above x a class is that an outage closes.
 func (x *class) closed() (level int, ok bool) {
-	for ; x != nil && x.hub.outage == Closed; level, x = level+1, x.parent {
-		if x.twin != nil {
+	for ; x != nil; level, x = level+1, x.parent {
+		if x.outage() == Closed {
 			return level, true
 		}
 	}
@@ -145,14 +197,26 @@ func (x *class) closed() (level int, ok bool) {
 }
 
 // unbounded reports whether an outage opens x.
-func (x *class) unbounded() bool { return x.twin != nil && x.hub.outage == Open }
+func (x *class) unbounded() bool { return x.outage() == Open }
 
 // inFloor reports whether need is this gateway's whatever others use.
 func (x *class) inFloor(need Ticks) bool { return x.twin != nil && !x.floor().Less(need) }
 
 // floor returns what is this gateway's for sure.
 func (x *class) floor() Ticks {
-	return x.twin.floor.Sub(x.ticks.Cost(x.counts.gets - x.twin.spent))
+	w := x.twin
+	spent := x.used(1) - w.spent
+	if spent >= 0 {
+		return w.floor.Sub(x.ticks.Cost(spent))
+	}
+	return smaller(w.floor.Add(x.ticks.Cost(-spent)), x.mostFloor())
+}
+
+func smaller(a, b Ticks) Ticks {
+	if b.Less(a) {
+		return b
+	}
+	return a
 }
 
 // mostFloor is how much of its floor a gateway may save up: at least one unit.
@@ -160,18 +224,41 @@ func (x *class) mostFloor() Ticks {
 	return larger(x.rate.Size().Part(x.twin.part()), x.ticks.Cost(1))
 }
 
-// used returns what was charged to bucket i, less refunds: its counters say so.
+// used returns what was charged to bucket i, less refunds: what its counters say, and
+// what is held.
 func (x *class) used(i int) int64 {
+	n := x.counts.gets
 	if i == 0 {
-		return x.counts.gets - x.counts.borrows
+		n -= x.counts.borrows
 	}
-	return x.counts.gets
+	return n + x.twin.held[i]
+}
+
+// hold books what a Pending holds, or less than 0 for what it holds no more, of the rates
+// from a level above x on, and of all ceils.
+func (x *class) hold(from int, units int64) {
+	for j := 0; x != nil; j, x = j+1, x.parent {
+		if x.twin == nil {
+			continue
+		}
+		x.twin.held[1] += units
+		if j >= from {
+			x.twin.held[0] += units
+		}
+	}
 }
 
 // heat makes x one that reports.
 func (x *class) heat(now Time) {
 	w := x.twin
 	x.cold = false
+	if w.reported { // what it was filled with meanwhile was not all for this gateway
+		for i := range w.of {
+			b := x.bucket(i)
+			others := algo.Times(uint64(max(0, now.Sub(w.drifted))), b.Fill()).Part(x.othersPart())
+			x.elsewhere(now, i, smaller(others, b.Tokens(x.tat(i), now)))
+		}
+	}
 	w.due, w.seen, w.drifted = now, now, now
 	for i := range w.of {
 		w.of[i].known, w.of[i].others = false, 0
@@ -180,77 +267,118 @@ func (x *class) heat(now Time) {
 }
 
 // untilHeard returns wait, how long after a refusal the request would pass, where it
-// depends on other gateways: they are heard of again within an interval.
-func (x *class) untilHeard(v verdict, wait time.Duration) time.Duration {
-	for ; x != nil && (wait == Never || v.why == NoStore); x = x.parent {
-		if x.twin != nil {
-			return x.spec.Sync
+// depends on other gateways: what is this one's for sure grows, and others are heard of
+// within an interval. It makes those report that had to refuse.
+func (x *class) untilHeard(now Time, v verdict, need Ticks, wait time.Duration) time.Duration {
+	for j := 0; x != nil; j, x = j+1, x.parent {
+		if x.twin == nil {
+			continue
+		}
+		if x.cold && !need.IsZero() {
+			x.heat(now)
+		}
+		if v.why == AtCeil && v.by == j {
+			wait = min(wait, x.untilFloor(need))
+		}
+		if wait == Never || v.why == NoStore {
+			wait = x.spec.Sync
 		}
 	}
 	return wait
 }
 
+// untilFloor returns how long it takes until the floor of x holds need.
+func (x *class) untilFloor(need Ticks) time.Duration {
+	if x.mostFloor().Less(need) {
+		return Never
+	}
+	each := float64(x.rate.Fill()) * float64(x.twin.part()) / math.MaxUint32
+	left := math.Ceil(need.Sub(x.floor()).Float() / each)
+	return time.Duration(min(left, float64(Never)/2)) + x.spec.Sync/drifts
+}
+
+// mostLooks is how many twins are looked at in one go, so that no decision waits long.
+const mostLooks = 1024
+
 // Reports appends to reports what the twins that are in use, and whose turn it is, have
-// to tell. Names on paths of classes made from a template are data.
+// to tell: of some of them, if there are many, and of others the next time. Names on
+// paths of classes made from a template are data.
 func (t *Tree) Reports(now Time, reports []Report) []Report {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	t.hub.hot = slices.DeleteFunc(t.hub.hot, func(x *class) bool {
+	h := t.hub
+	for looks := min(len(h.hot), mostLooks); looks > 0; looks-- {
+		if h.next >= len(h.hot) {
+			h.next = 0
+		}
+		x := h.hot[h.next]
 		w := x.twin
-		if w == nil || x.dropped {
-			return true
+		gone := w == nil || x.dropped
+		if !gone && now < w.due {
+			h.next++
+			continue
 		}
-		if now < w.due {
-			return false
+		if gone && w != nil {
+			x.answered(now)
 		}
-		w.due = now.Add(x.spec.Sync)
-		w.idle++
-		for i := range w.of {
-			if used := x.used(i); used != w.of[i].told || used != w.of[i].base {
-				w.of[i].told, w.idle = used, 0
+		if !gone {
+			w.due = now.Add(x.spec.Sync)
+			w.idle++
+			if asked := plus(x.counts.gets, x.counts.rejected); asked != w.asked {
+				w.asked, w.idle = asked, 0
 			}
-		}
-		if w.idle > warm {
+			told := x.used(0) == w.of[0].base && x.used(1) == w.of[1].base
+			if w.idle <= warm || !told && w.idle <= patient {
+				w.reported = true
+				reports = append(reports, x.report())
+				h.next++
+				continue
+			}
 			x.cold = true
-			return true
+			x.answered(now)
 		}
-		w.reported = true
-		reports = append(reports, x.report())
-		return false
-	})
+		last := len(h.hot) - 1
+		h.hot[h.next], h.hot[last] = h.hot[last], nil
+		h.hot = h.hot[:last]
+	}
 	return reports
 }
 
-// Twins returns a report for every class with Sync that is in the tree now, in use or
-// not: to learn at the start what other gateways have used.
-func (t *Tree) Twins(now Time) (all []Report) {
+// Twins returns reports for classes with Sync that are in the tree now, in use or not, most
+// of them at most: to learn at the start what other gateways have used.
+func (t *Tree) Twins(now Time, most int) (all []Report) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.advance(now)
-	t.root.walk(func(x *class) {
+	t.root.walk(func(x *class) bool {
 		if x.twin != nil {
 			all = append(all, x.report())
 		}
+		return len(all) < most
 	})
 	return all
 }
 
-// walk visits x and all below it, named ones first.
-func (x *class) walk(visit func(*class)) {
-	visit(x)
+// walk visits x and all below it, named ones first, for as long as visit says.
+func (x *class) walk(visit func(*class) bool) bool {
+	if !visit(x) {
+		return false
+	}
 	if x.in == nil {
-		return
+		return true
 	}
 	for _, c := range x.in.named {
-		c.walk(visit)
+		if !c.walk(visit) {
+			return false
+		}
 	}
 	for _, r := range x.in.dyn.resting {
-		r.child.walk(visit)
+		if !r.child.walk(visit) {
+			return false
+		}
 	}
-	if o := x.in.dyn.overflow; o != nil {
-		o.walk(visit)
-	}
+	return x.in.dyn.overflow == nil || x.in.dyn.overflow.walk(visit)
 }
 
 func (x *class) report() Report {
@@ -259,23 +387,34 @@ func (x *class) report() Report {
 	return Report{
 		Path: x.path(), Rate: Limit{s.Rate, s.Burst}, Ceil: Limit{s.Ceil, s.CBurst},
 		Used: [2]int64{x.used(0), x.used(1)}, Base: [2]int64{u[0].base, u[1].base},
-		class: x,
+		Copy: x.twin.copy, class: x,
 	}
 }
 
-// Reconcile takes the answer to a report, which ends an outage for its class. A report from before
-// another answer, or of a class that is no more, is nothing.
+// Reconcile takes the answer to a report. A report from before another answer, or of a
+// class that is no more, is nothing.
 func (t *Tree) Reconcile(now Time, r Report, s Shared) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	x := r.class
 	w := x.twin
-	if w == nil || x.dropped || r.Base != [2]int64{w.of[0].base, w.of[1].base} {
+	if w == nil || x.dropped || w.copy != r.Copy || r.Base != [2]int64{w.of[0].base, w.of[1].base} {
 		return
 	}
+	if x.cold { // it has not been charged for others, and its floor has not grown
+		w.drifted = now
+	}
+	x.answered(now)
 	x.drift(now)
 	w.gateways = max(1, s.Gateways)
+	w.floor, w.spent = smaller(x.floor(), x.mostFloor()), x.used(1)
+	w.deep = false
+	for i := range w.of {
+		b := x.bucket(i)
+		debt := algo.Times(uint64(max(0, s.Owed[i])), b.Fill()).Sub(b.Size())
+		w.deep = w.deep || algo.Times(uint64(2*w.gateways)*uint64(x.spec.Sync), b.Fill()).Less(debt)
+	}
 	passed := now.Sub(w.seen).Seconds()
 	for i, rate := range [...]algo.Rate{x.spec.Rate, x.spec.Ceil} {
 		u := &w.of[i]
@@ -365,21 +504,27 @@ func (x *class) giveBack(now Time, i int, back Ticks) {
 }
 
 // Drift charges the twins in use what others will have used by now, for all that is
-// known. It wants to be called several times in an interval; [Tree.Drifts] says how
-// often.
+// known. It wants to be called [Drifts] times in an interval.
 func (t *Tree) Drift(now Time) {
+	for from := 0; from >= 0; {
+		from = t.drift(now, from)
+	}
+}
+
+// drift does so for some, from one on, and returns which is next, -1 for none.
+func (t *Tree) drift(now Time, from int) (next int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	t.drift(now)
-}
-
-func (t *Tree) drift(now Time) {
-	for _, x := range t.hub.hot {
-		if x.twin != nil && !x.dropped {
+	for _, x := range t.hub.hot[min(from, len(t.hub.hot)):] {
+		if from++; x.twin != nil && !x.dropped {
 			x.drift(now)
 		}
+		if from%mostLooks == 0 {
+			return from
+		}
 	}
+	return -1
 }
 
 func (x *class) drift(now Time) {
@@ -389,33 +534,50 @@ func (x *class) drift(now Time) {
 		return
 	}
 	w.drifted = now
-	part := w.part()
-	equal := 1 / float64(max(w.gateways, x.hub.gateways))
-	if x.hub.outage == Local {
-		part = uint32(equal * math.MaxUint32)
+	part, others := w.part(), [2]uint32{uint32(w.of[0].others * math.MaxUint32), uint32(w.of[1].others * math.MaxUint32)}
+	if x.outage() == Local {
+		others[0] = x.othersPart()
+		others[1], part = others[0], math.MaxUint32-others[0]
 	}
 	brought := algo.Times(uint64(passed), x.rate.Fill())
-	w.floor, w.spent = x.floor().Add(brought.Part(part)), x.counts.gets
-	if most := x.mostFloor(); most.Less(w.floor) {
-		w.floor = most
-	}
-	for i := range w.of {
-		part := w.of[i].others
-		if x.hub.outage == Local {
-			part = 1 - equal
-		}
-		brought := algo.Times(uint64(passed), x.bucket(i).Fill())
-		x.elsewhere(now, i, brought.Part(uint32(part*math.MaxUint32)))
+	w.floor, w.spent = smaller(x.floor().Add(brought.Part(part)), x.mostFloor()), x.used(1)
+	for i, part := range others {
+		x.elsewhere(now, i, algo.Times(uint64(passed), x.bucket(i).Fill()).Part(part))
 	}
 }
 
-// Disconnected says that answers do not come any more, what to do, and how many gateways
-// there are at least; the zero Outage, that they come again.
+// Disconnected says that answers do not come any more, for no class, what to do, and how
+// many gateways there are at least; the zero Outage, that they come again.
 func (t *Tree) Disconnected(now Time, o Outage, gateways int) {
+	t.Drift(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.drift(t.advance(now))
-	t.hub.outage, t.hub.gateways = o, gateways
+	t.hub.outage, t.hub.gateways = o, max(t.hub.gateways, gateways)
+}
+
+// Missed says that there was no answer to a report, as [Tree.Reconcile] says that there was one.
+// After the second in a row o holds for its class, and there are as many gateways at least.
+func (t *Tree) Missed(now Time, r Report, o Outage, gateways int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	x := r.class
+	if w := x.twin; w == nil || x.dropped || w.copy != r.Copy {
+		return
+	}
+	x.drift(t.advance(now))
+	t.hub.policy, t.hub.gateways = o, max(t.hub.gateways, gateways)
+	if x.twin.missed++; x.twin.missed == outAfter {
+		t.hub.missing++
+	}
+}
+
+// answered says that x is in touch.
+func (x *class) answered(now Time) {
+	if x.twin.missed >= outAfter {
+		x.drift(now)
+		x.hub.missing--
+	}
+	x.twin.missed = 0
 }
 
 // SyncTTL returns how long the store is to remember a gateway that it does not hear of.

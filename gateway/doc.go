@@ -20,8 +20,8 @@
 // # Outages
 //
 // A call to Redis takes [Options.Timeout] at most, and no command is sent twice. When
-// calls fail one after the other a circuit breaker opens, and none are made but probes.
-// A decision without Redis follows [Options.OnOutage]: [htb.Local], by what was last
-// heard of, each gateway on an equal part; [htb.Closed], nothing passes that needs Redis; or
-// [htb.Open], everything does that other classes admit.
+// calls fail one after the other a circuit breaker opens, and decisions ask no more, until
+// a heartbeat finds Redis back. A decision without Redis follows [Options.OnOutage]:
+// [htb.Local], by what was last heard of, each gateway on an equal part; [htb.Closed],
+// nothing passes that needs Redis; or [htb.Open], everything does that other classes admit.
 package gateway

@@ -42,7 +42,7 @@ gateways, each asked %.0f times a second; timeout %v, sync %v.
 
 Decisions are those while the fault holds. Of them, times in ms: of all on store: redis, and the longest of the others.
 Noticed: after the fault began, the gateway did not ask (store) and the policy held for sync. Recovered: after it ended,
-the first decision by Redis, and the policy held no more for sync. Replays are decisions that were sent again.
+the first decision by Redis, and the policy held no more for sync. Replays are decisions that were sent again. Heap: at the end, more than before the fault.
 
 `, runtime.Version(), runtime.GOMAXPROCS(0), t.For, float64(t.Callers)/t.Every.Seconds(), t.Timeout, t.Sync)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)

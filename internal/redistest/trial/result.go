@@ -56,18 +56,19 @@ type Moment struct {
 	Came  bool
 }
 
-// Noticed returns how long after the fault was begun a gateway said it asks no more, and
-// that it gets no answers to its exchanges.
+// Noticed returns how long after the fault was begun, and before it ended, a gateway said
+// that it asks no more, and that it gets no answers to its exchanges.
 func (r *Result) Noticed(run *Run) (open, out Moment) {
-	for _, s := range run.States {
-		if s.At < r.Begin {
+	for i, s := range run.States {
+		if s.At > r.End || i+1 < len(run.States) && run.States[i+1].At <= r.Begin {
 			continue
 		}
+		at := max(0, s.At-r.Begin) // 0: it was so before
 		if s.Open && !open.Came {
-			open = Moment{s.At - r.Begin, true}
+			open = Moment{at, true}
 		}
 		if s.Out && !out.Came {
-			out = Moment{s.At - r.Begin, true}
+			out = Moment{at, true}
 		}
 	}
 	return open, out

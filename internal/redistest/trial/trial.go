@@ -152,8 +152,9 @@ func (t Trial) Run(ctx context.Context, which func(*redistest.Server, *fault.Pro
 		}
 		r.Runs = append(r.Runs, m.run(ctx, both[Gateways-1], o)) // it has heard of the others
 	}
-	time.Sleep(t.Before)
-	before := heap()
+	time.Sleep(t.Before / 2)
+	before := heap() // which stops the world: time for that to be over
+	time.Sleep(t.Before / 2)
 	m.note(&r.Begin)
 	err = r.Fault.Begin(ctx)
 	m.note(&r.Began)

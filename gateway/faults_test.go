@@ -30,10 +30,10 @@ func TestFaults(t *testing.T) {
 	before := runtime.NumGoroutine()
 	latency := 50 * time.Millisecond
 	set := trial.Trial{
-		Timeout: 25 * time.Millisecond, // a fifth of a second is waited for exchanges at least
+		Timeout: 40 * time.Millisecond, // 20 of them are more than a busy machine was seen to take
 		Sync:    100 * time.Millisecond,
 		Callers: 8, Every: 20 * time.Millisecond,
-		Before: 300 * time.Millisecond, For: 1200 * time.Millisecond, After: 1100 * time.Millisecond,
+		Before: 300 * time.Millisecond, For: 1200 * time.Millisecond, After: 300 * time.Millisecond,
 	}
 	t.Run("all", func(t *testing.T) {
 		for _, which := range trial.Faults(latency) {
@@ -54,9 +54,10 @@ func TestFaults(t *testing.T) {
 						t.Logf("noticed: %+v, sync %+v; recovered: %+v, sync %+v", open, out, asks, in)
 						assert.True(t, open.Came || !r.Cuts() && !slow)
 						assert.True(t, out.Came || !r.Cuts())
-						// 2 intervals are what it takes on a machine with time to spare.
-						assert.True(t, asks.Came && asks.After < 10*set.Sync, "asks again after %+v", asks)
-						assert.True(t, in.Came && in.After < 10*set.Sync, "exchanges again after %+v", in)
+						// 2 intervals are what it takes on a machine with time to spare; with five busy
+						// processes on two cores, and the race detector, 9 were seen.
+						assert.True(t, asks.Came && asks.After < 30*set.Sync, "asks again after %+v", asks)
+						assert.True(t, in.Came && in.After < 30*set.Sync, "exchanges again after %+v", in)
 					})
 				}
 			})
@@ -128,9 +129,10 @@ func without(t *testing.T, r *trial.Result, run *trial.Run) {
 		case htb.Closed:
 			assert.Zero(t, got[kind], what)
 		case htb.Local:
-			// An equal part, of the burst, too; the last request may be more than is left of it.
-			most := trial.Burst + trial.Rate*length
-			assert.LessOrEqual(t, got[kind], most/trial.Gateways+2, what)
+			// An equal part; the last request may be more than is left of it. Of a leaf in Redis
+			// the burst is shared out as well, a copy may begin with a full one.
+			most := trial.Rate * length / trial.Gateways
+			assert.LessOrEqual(t, got[kind], most+[]float64{trial.Burst / trial.Gateways, trial.Burst}[kind]+2, what)
 			if asked[kind] > 20 {
 				assert.Greater(t, got[kind], (trial.Rate*length)/trial.Gateways/2-2, what)
 			}

@@ -26,7 +26,7 @@ type Trial struct {
 	Timeout, Sync      time.Duration // of the gateways
 	Callers            int           // of each gateway
 	Every              time.Duration // a caller asks so often
-	Before, For, After time.Duration // the fault
+	Before, For, After time.Duration // the fault; After its outage is over
 }
 
 // Kind is which of the three classes of a gateway a request is for. All have the same
@@ -150,6 +150,7 @@ func (t Trial) Run(ctx context.Context, which func(*redistest.Server, *fault.Pro
 			defer func() { err = errors.Join(err, g.Close(ctx)) }()
 			both[i] = g
 		}
+		m.asked = append(m.asked, both[Gateways-1])
 		r.Runs = append(r.Runs, m.run(ctx, both[Gateways-1], o)) // it has heard of the others
 	}
 	time.Sleep(t.Before / 2)
@@ -165,6 +166,7 @@ func (t Trial) Run(ctx context.Context, which func(*redistest.Server, *fault.Pro
 	err = errors.Join(err, r.Fault.End(ctx))
 	m.note(&r.Ended)
 	if err == nil {
+		m.settle(time.Since(m.begun) + longest)
 		time.Sleep(t.After)
 	}
 	r.Heap = heap() - before // not while it holds: what the proxy keeps counts, too
@@ -209,6 +211,19 @@ type meeting struct {
 	over  chan struct{} // closed when callers are to leave
 	all   sync.WaitGroup
 	costs atomic.Int64
+	asked []*gateway.Gateway
+}
+
+// longest is how long an end of an outage is waited for.
+const longest = 5 * time.Second
+
+// settle waits until no gateway is without Redis, or a time.
+func (m *meeting) settle(until time.Duration) {
+	for _, g := range m.asked {
+		for time.Since(m.begun) < until && (g.Stats().Open || g.Stats().Out) {
+			time.Sleep(time.Millisecond)
+		}
+	}
 }
 
 func (m *meeting) note(at *time.Duration) { *at = time.Since(m.begun) }

@@ -140,3 +140,111 @@ func TestAloneIsAnEqualPart(t *testing.T) {
 	}
 	require.InDelta(t, 40/4+100/4*10, admitted, 1)
 }
+
+// Requests that wait for the store count as used: however many there are, no more pass than
+// there are tokens, also where other gateways share the class above.
+func TestWhatIsHeldIsUsed(t *testing.T) {
+	tree, err := New(Spec{Rate: algo.PerSecond(10), Burst: 50, Sync: 50 * time.Millisecond, Children: []Spec{
+		{Name: "*", Rate: algo.PerSecond(10), Burst: 40, Remote: true},
+	}})
+	require.NoError(t, err)
+	store := common{}
+	var waiting []*Pending
+	for i := range 1000 {
+		p, d, err := tree.Ask(0, 1, string(rune('a'+i%20)))
+		require.NoError(t, err)
+		if p == nil {
+			require.Equal(t, AtCeil, d.Reason)
+			continue
+		}
+		waiting = append(waiting, p)
+		reports := tree.Reports(0, nil)
+		for i, s := range store.tell(0, 0, reports) {
+			tree.Reconcile(0, reports[i], s)
+		}
+	}
+	require.Len(t, waiting, 50)
+	for i, p := range waiting {
+		d := p.Answer(0, Answer{Allowed: i%2 == 0, Reason: AtCeil})
+		require.Equal(t, i%2 == 0, d.Allowed)
+	}
+	require.EqualValues(t, 25, tree.Stats(0)[0].Gets)
+	require.Equal(t, [2]int64{}, tree.root.twin.held)
+}
+
+// A replacement of the tree while the store answers takes nothing down, and everything is
+// counted.
+func TestAPendingOutlivesItsLeaf(t *testing.T) {
+	leaf := func(name string, prio int) Spec {
+		return Spec{Name: name, Rate: algo.PerSecond(10), Burst: 1, Ceil: algo.PerSecond(1000), CBurst: 100, Prio: prio, Remote: true}
+	}
+	parent := func(children ...Spec) Spec { return Spec{Rate: algo.PerSecond(1000), Children: children} }
+	before := parent(leaf("a", 0), leaf("b", 1))
+	inner := leaf("a", 0)
+	inner.Remote, inner.Children = false, []Spec{leaf("x", 0)}
+	inner.Burst, inner.CBurst = 0, 0
+	for name, after := range map[string]Spec{
+		"gone": parent(leaf("b", 1)), "inner": parent(inner, leaf("b", 1)), "root": {Rate: algo.PerSecond(1000)}, "limits": parent(leaf("a", 1), leaf("b", 0)),
+	} {
+		for how, end := range map[string]func(*Pending) Decision{
+			"own":      func(p *Pending) Decision { return p.Answer(0, Answer{Allowed: true}) },
+			"borrowed": func(p *Pending) Decision { return p.Answer(0, Answer{Allowed: true, Borrowed: true}) },
+			"refused":  func(p *Pending) Decision { return p.Answer(0, Answer{Reason: NothingToBorrow}) },
+			"alone":    func(p *Pending) Decision { return p.Alone(0, 2) },
+			"pass":     func(p *Pending) Decision { return p.Pass(0) },
+			"refuse":   func(p *Pending) Decision { return p.Refuse(0, time.Second) },
+			"cancel":   func(p *Pending) Decision { p.Cancel(0); return Decision{} },
+		} {
+			t.Run(name+" "+how, func(t *testing.T) {
+				tree, err := New(before)
+				require.NoError(t, err)
+				p, _, err := tree.Ask(0, 1, "a")
+				require.NoError(t, err)
+				rate, _, _ := p.Limits()
+				require.NoError(t, tree.Replace(0, after))
+				p.Attach("for the old limits")
+				if name != "gone" && name != "root" {
+					require.Nil(t, p.Attached())
+				}
+				require.Equal(t, before.Children[0].Rate, rate.Rate)
+				d := end(p)
+				_, _, _ = d.Remaining(), d.Reset(), d.Lender()
+				rows := tree.Stats(0)
+				require.Equal(t, rows[0].Gets+rows[0].Rejected, rows[0].Wants)
+				want := int64(1)
+				if how == "cancel" {
+					want = 0
+				}
+				require.Equal(t, want, rows[0].Wants)
+				below := int64(0)
+				for _, r := range rows[1:] {
+					if r.Depth == 1 {
+						below += r.Wants
+					}
+				}
+				if len(after.Children) > 0 {
+					require.Equal(t, want, below)
+				}
+			})
+		}
+	}
+}
+
+// What a hold gives back is as much as was taken, also of a gateway's part in an outage.
+func TestHoldsAlone(t *testing.T) {
+	for _, gateways := range []int{1, 4} {
+		tree, err := New(Spec{Rate: algo.PerSecond(100_000), Children: []Spec{{Name: "a", Rate: algo.PerSecond(1000), Burst: 4000, Remote: true}}})
+		require.NoError(t, err)
+		used := int64(0)
+		for ms := range 60_000 {
+			now := Time(ms) * Time(time.Millisecond)
+			p, _, _, err := tree.AskHold(now, 500, "a")
+			require.NoError(t, err)
+			if p.Alone(now, gateways).Allowed {
+				require.NoError(t, p.Hold().Settle(now, 50))
+				used += 50
+			}
+		}
+		require.InDelta(t, 60*1000/gateways+4000/gateways, used, 600)
+	}
+}

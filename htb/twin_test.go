@@ -13,153 +13,6 @@ import (
 	"github.com/go-sluice/sluice/algo"
 )
 
-// common is a store that adds up what twins report, exactly.
-type common struct {
-	classes map[string]*commonClass
-}
-
-type commonClass struct {
-	tat    [2]Ticks
-	total  [2]int64
-	booked map[int][2]int64
-	heard  map[int]Time
-}
-
-// tell books what gateway g reports and returns the answers.
-func (c *common) tell(now Time, g int, reports []Report) []Shared {
-	if c.classes == nil {
-		c.classes = map[string]*commonClass{}
-	}
-	out := make([]Shared, len(reports))
-	for i, r := range reports {
-		k := c.classes[r.Path]
-		if k == nil {
-			k = &commonClass{booked: map[int][2]int64{}, heard: map[int]Time{}}
-			c.classes[r.Path] = k
-		}
-		k.heard[g] = now
-		was, ok := k.booked[g]
-		if !ok {
-			was = r.Base
-		}
-		k.booked[g] = r.Used
-		for j, l := range [...]Limit{r.Rate, r.Ceil} {
-			s, _ := algo.NewScale(l.Rate)
-			b := s.Bucket(l.Rate, l.Burst)
-			if more := r.Used[j] - was[j]; more >= 0 {
-				k.tat[j] = b.Charge(k.tat[j], now, s.Cost(more))
-			} else {
-				k.tat[j] = b.Refund(k.tat[j], s.Cost(-more))
-			}
-			k.total[j] += r.Used[j] - was[j]
-			full, ok := b.Reaches(k.tat[j])
-			if ok {
-				out[i].Owed[j] = max(0, full.Sub(now))
-			}
-			out[i].Total[j] = k.total[j]
-		}
-		for _, at := range k.heard {
-			if now.Sub(at) < time.Second {
-				out[i].Gateways++
-			}
-		}
-	}
-	return out
-}
-
-// fleet is gateways that share a tree by a store.
-type fleet struct {
-	store common
-	trees []*Tree
-	trip  time.Duration // of a report and its answer
-	out   func(now Time, gateway int) bool
-}
-
-// run lets every gateway decide on what ask wants in each millisecond and returns what
-// was admitted, by millisecond and gateway.
-func (f *fleet) run(t require.TestingT, spec Spec, gateways int, from, until time.Duration, ask func(ms, gateway int) (n int, cost int64, names []string)) [][]int64 {
-	type flight struct {
-		at      Time
-		reports []Report
-		answers []Shared
-	}
-	if f.trees == nil {
-		for range gateways {
-			tree, err := New(spec)
-			require.NoError(t, err)
-			f.trees = append(f.trees, tree)
-		}
-	}
-	flights := make([][]flight, gateways)
-	interval := int(spec.SyncEvery() / time.Millisecond)
-	var got [][]int64
-	for ms := int(from / time.Millisecond); ms < int(until/time.Millisecond); ms++ {
-		now := Time(ms) * Time(time.Millisecond)
-		row := make([]int64, gateways)
-		for g, tree := range f.trees {
-			if ms%max(1, interval/drifts) == 0 {
-				tree.Drift(now)
-			}
-			for len(flights[g]) > 0 && flights[g][0].at <= now {
-				fl := flights[g][0]
-				flights[g] = flights[g][1:]
-				for i := range fl.reports {
-					tree.Reconcile(now, fl.reports[i], fl.answers[i])
-				}
-			}
-			if (ms+g*interval/gateways)%max(1, interval/8) == 0 && len(flights[g]) == 0 && (f.out == nil || !f.out(now, g)) {
-				if r := tree.Reports(now, nil); len(r) > 0 {
-					flights[g] = append(flights[g], flight{now.Add(f.trip), r, f.store.tell(now.Add(f.trip/2), g, r)})
-				}
-			}
-			n, cost, names := ask(ms, g)
-			for range n {
-				d, err := tree.Allow(now, cost, names...)
-				require.NoError(t, err)
-				if d.Allowed {
-					row[g] += cost
-				}
-			}
-		}
-		got = append(got, row)
-	}
-	return got
-}
-
-// sums returns what was admitted in all, and by each gateway.
-func sums(got [][]int64) (all int64, each []int64) {
-	each = make([]int64, len(got[0]))
-	for _, row := range got {
-		for g, n := range row {
-			each[g] += n
-			all += n
-		}
-	}
-	return all, each
-}
-
-// overshoot returns by how much any window went over burst + rate*window, in units.
-func overshoot(got [][]int64, perSecond, burst float64) (worst float64) {
-	over := 0.0 // of the worst window that ends here, without the burst
-	for _, row := range got {
-		over = max(0, over)
-		for _, n := range row {
-			over += float64(n)
-		}
-		worst = max(worst, over-perSecond/1000-burst)
-		over -= perSecond / 1000
-	}
-	return worst
-}
-
-// poisson says how many requests of a stream come in a millisecond.
-func poisson(r *rand.Rand, perSecond float64) (n int) {
-	for at := r.ExpFloat64() * 1000 / perSecond; at < 1; at += r.ExpFloat64() * 1000 / perSecond {
-		n++
-	}
-	return n
-}
-
 // TestTwinsShareALimit: four gateways, one limit of 2000/s, load skewed 5:1:1:1 and then
 // turned round.
 func TestTwinsShareALimit(t *testing.T) {
@@ -223,8 +76,8 @@ func per(of []int64, by int64) []int64 {
 	return out
 }
 
-// TestTwinsKeepTheBound: whatever is asked, no window admits more than the bound that
-// docs/gateways.md states.
+// TestTwinsKeepTheBound: whatever is asked, in requests of any size, no window admits more
+// than the bound that docs/gateways.md states.
 func TestTwinsKeepTheBound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		gateways := rapid.IntRange(1, 6).Draw(t, "gateways")
@@ -232,27 +85,187 @@ func TestTwinsKeepTheBound(t *testing.T) {
 		burst := rapid.Int64Range(1, 2*rate).Draw(t, "burst")
 		sync := time.Duration(rapid.SampledFrom([]int{16, 40, 80}).Draw(t, "sync")) * time.Millisecond
 		spec := Spec{Rate: algo.PerSecond(rate), Burst: burst, Sync: sync}
-		seed := rapid.Uint64().Draw(t, "seed")
-		r := rand.New(rand.NewPCG(seed, 1))
-		load := make([]float64, gateways)
-		f := fleet{trip: time.Duration(rapid.IntRange(0, 5).Draw(t, "trip")) * time.Millisecond}
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
+		load, cost := make([]float64, gateways), make([]int64, gateways)
+		f := fleet{trip: time.Duration(rapid.IntRange(0, 2).Draw(t, "trip")) * time.Millisecond}
 		got := f.run(t, spec, gateways, 0, 4*time.Second, func(ms, g int) (int, int64, []string) {
 			if r.IntN(200) == 0 {
-				load[g] = 0
+				load[g], cost[g] = 0, 1
 				if r.IntN(3) > 0 {
 					load[g] = r.ExpFloat64() * float64(rate) * 3
+				}
+				switch r.IntN(4) {
+				case 0:
+					cost[g] = 1 + r.Int64N(burst)
+				case 1:
+					cost[g] = burst
 				}
 			}
 			if load[g] == 0 {
 				return 0, 1, nil
 			}
-			return poisson(r, load[g]), 1, nil
+			return poisson(r, load[g]/float64(cost[g])), cost[g], nil
 		})
-		most := float64(gateways-1)*float64(burst) + float64(gateways)*float64(rate)*sync.Seconds() + float64(gateways)
-		if over := overshoot(got, float64(rate), float64(burst)); over > most {
+		if over, most := overshoot(got, float64(rate), float64(burst)), stated(gateways, rate, burst, sync); over > most {
 			t.Fatalf("a window is over by %.1f, the bound is %.1f", over, most)
 		}
 	})
+}
+
+// stated is by how much a window may be over burst + rate*window.
+func stated(gateways int, rate, burst int64, sync time.Duration) float64 {
+	n := float64(gateways)
+	return (n-1)*float64(burst) + n*float64(rate)*sync.Seconds() + n
+}
+
+// What gateways admit too much, as each of them wakes up with a burst of its own, is repaid:
+// over minutes they admit what the rate brings.
+func TestTwinsRepay(t *testing.T) {
+	for _, c := range []struct {
+		gateways, every int
+		burst           int64
+		greedy          bool // the first is always asked for more
+	}{{6, 5000, 1000, true}, {10, 3000, 1000, false}, {20, 3000, 1000, false}, {10, 15_000, 5000, true}} {
+		t.Run(fmt.Sprint(c), func(t *testing.T) {
+			const seconds = 180
+			spec := Spec{Rate: algo.PerSecond(1000), Burst: c.burst, Sync: 100 * time.Millisecond}
+			f := fleet{trip: time.Millisecond}
+			got := f.run(t, spec, c.gateways, 0, seconds*time.Second, func(ms, g int) (int, int64, []string) {
+				switch {
+				case c.greedy && g == 0:
+					return 2, 1, nil
+				case ms%c.every < 20:
+					return int(c.burst) / 20, 1, nil
+				}
+				return 0, 1, nil
+			})
+			all, _ := sums(got)
+			bound := stated(c.gateways, 1000, c.burst, spec.Sync)
+			assert.LessOrEqual(t, overshoot(got, 1000, float64(c.burst)), bound)
+			assert.LessOrEqual(t, float64(all), 1000*seconds+bound)
+		})
+	}
+}
+
+// Who starts learns first what was used, and brings no floor along.
+func TestGatewaysThatComeAndGo(t *testing.T) {
+	spec := Spec{Rate: algo.PerSecond(1000), Burst: 1000, Sync: 100 * time.Millisecond}
+	f := fleet{trip: time.Millisecond}
+	lives := 0
+	begin := func(now Time) *Tree {
+		tree, err := New(spec)
+		require.NoError(t, err)
+		lives++
+		return tree
+	}
+	f.trees = []*Tree{begin(0), begin(0), begin(0)}
+	got := f.run(t, spec, 3, 0, 30*time.Second, func(ms, g int) (int, int64, []string) {
+		if now := Time(ms) * Time(time.Millisecond); (ms+g*170)%500 == 0 {
+			f.store.tell(now, g, f.trees[g].Twins(now, 1))
+			f.store.leave(g)
+			f.trees[g] = begin(now)
+			reports := f.trees[g].Twins(now, 1)
+			for i, s := range f.store.tell(now, g, reports) {
+				f.trees[g].Reconcile(now, reports[i], s)
+			}
+		}
+		return 3, 1, nil
+	})
+	require.Greater(t, lives, 150)
+	all, _ := sums(got)
+	require.LessOrEqual(t, float64(all), 30_000+1000+stated(3, 1000, 1000, spec.Sync))
+}
+
+// A gateway whose requests hold more than they cost has its floor, too.
+func TestRefundsReturnToTheFloor(t *testing.T) {
+	spec := Spec{Rate: algo.PerSecond(1000), Sync: 100 * time.Millisecond}
+	f := fleet{trip: time.Millisecond}
+	type open struct {
+		*Hold
+		until int
+	}
+	var holds []open
+	used := int64(0)
+	f.run(t, spec, 4, 0, 20*time.Second, func(ms, g int) (int, int64, []string) {
+		if g > 0 {
+			return 2, 1, nil
+		}
+		now := Time(ms) * Time(time.Millisecond)
+		for len(holds) > 0 && holds[0].until <= ms {
+			require.NoError(t, holds[0].Settle(now, 10))
+			holds = holds[1:]
+			used += 10
+		}
+		h, d, err := f.trees[0].Hold(now, 100)
+		require.NoError(t, err)
+		if d.Allowed {
+			holds = append(holds, open{h, ms + 300})
+		}
+		return 0, 1, nil
+	})
+	require.Greater(t, used, int64(.9*225*20))
+}
+
+// A twin that a replacement makes does not report what was used before it, nor give it back.
+func TestReplacingTwins(t *testing.T) {
+	with := Spec{Rate: algo.PerSecond(1000), Children: []Spec{{Name: "a", Rate: algo.PerSecond(100), Sync: 100 * time.Millisecond}, {Name: "b", Rate: algo.PerSecond(100)}}}
+	without := with.clone()
+	without.Children[0].Sync = 0
+	gone := with.clone()
+	gone.Children = gone.Children[1:]
+	tree, err := New(without)
+	require.NoError(t, err)
+	_, err = tree.Allow(0, 50, "a")
+	require.NoError(t, err)
+	require.NoError(t, tree.Replace(0, with))
+	first := tree.Twins(0, 10)
+	require.Len(t, first, 1)
+	require.Equal(t, first[0].Base, first[0].Used)
+	require.NoError(t, tree.Replace(0, gone))
+	require.Empty(t, tree.Twins(0, 10))
+	require.NoError(t, tree.Replace(0, with))
+	second := tree.Twins(0, 10)
+	require.Equal(t, [2]int64{}, second[0].Used)
+	require.NotEqual(t, first[0].Copy, second[0].Copy)
+	tree.Reconcile(0, first[0], Shared{Owed: [2]time.Duration{time.Hour, time.Hour}, Gateways: 1}) // of one that is no more
+	d, err := tree.Allow(0, 100, "a")
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+}
+
+// Only the class that misses its answers is out, from the second on, until there is one.
+func TestAnOutageOfOneClass(t *testing.T) {
+	tree, err := New(Spec{Rate: algo.PerSecond(1000), Children: []Spec{
+		{Name: "a", Rate: algo.PerSecond(100), Sync: 100 * time.Millisecond}, {Name: "b", Rate: algo.PerSecond(100), Sync: 100 * time.Millisecond},
+	}})
+	require.NoError(t, err)
+	passes := func(now Time, name string) bool {
+		d, err := tree.Allow(now, 1, name)
+		require.NoError(t, err)
+		require.Equal(t, d.Allowed, d.Reason != NoStore)
+		return d.Allowed
+	}
+	require.True(t, passes(0, "a"))
+	require.True(t, passes(0, "b"))
+	now, last := Time(0), Report{}
+	for range 2 {
+		now += Time(100 * time.Millisecond)
+		require.True(t, passes(now, "a"))
+		reports := tree.Reports(now, nil)
+		require.Len(t, reports, 2)
+		for _, r := range reports {
+			if r.Path == "a" {
+				last = r
+				tree.Missed(now, r, Closed, 1)
+			} else {
+				tree.Reconcile(now, r, Shared{Gateways: 1})
+			}
+		}
+	}
+	require.False(t, passes(now, "a"))
+	require.True(t, passes(now, "b"))
+	tree.Reconcile(now, last, Shared{Gateways: 1})
+	require.True(t, passes(now, "a"))
 }
 
 // Without answers a gateway does what the policy says, and all is well again with the

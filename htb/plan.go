@@ -219,8 +219,8 @@ func (c *compiler) own(s *Spec, parent *Spec, path []string) {
 		c.say(path, "store", "only leaves can be kept outside of the tree: write sync: 100ms to share the class")
 	case s.Remote && s.Sync != 0:
 		c.say(path, "sync", "store: redis asks on every decision, sync on none: take one of them out")
-	case s.Sync < 0:
-		c.say(path, "sync", "sync %v is negative: write how often to reconcile, such as sync: 100ms", s.Sync)
+	case s.Sync < 0 || s.Sync > MaxSync:
+		c.say(path, "sync", "sync %v is outside 0 to %v: write how often to reconcile, such as sync: 100ms", s.Sync, MaxSync)
 	}
 	for _, l := range s.Also {
 		if l.Rate.IsZero() || l.Burst < 1 {

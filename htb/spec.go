@@ -13,6 +13,9 @@ import (
 // every name seen that no sibling has.
 const Template = "*"
 
+// MaxSync is the longest time between two reports of a class.
+const MaxSync = time.Hour
+
 // MaxDepth is how many levels a tree may have, the root included.
 const MaxDepth = 8
 

@@ -14,7 +14,7 @@
 // written in docs/gateways.md. In short, with g gateways, for a class with sync:
 //
 //	any window of length w admits at most  cburst + ceil*w + (g-1)*cburst + g*ceil*sync
-//	any gateway has at least               0.9 * rate / g
+//	any gateway that asks for it has       0.9 * rate / g (half of it while debts are repaid)
 //	in the long run all have at most       ceil
 //
 // # Outages

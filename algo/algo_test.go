@@ -49,19 +49,19 @@ func TestGCRAFivePerMinute(t *testing.T) {
 		cost int64
 		want Verdict
 	}{
-		{0, 1, Verdict{true, 0, 4, 12 * time.Second}},
-		{0, 1, Verdict{true, 0, 3, 24 * time.Second}},
-		{0, 0, Verdict{true, 0, 3, 24 * time.Second}}, // only asks
-		{0, 1, Verdict{true, 0, 2, 36 * time.Second}},
-		{0, 1, Verdict{true, 0, 1, 48 * time.Second}},
-		{0, 1, Verdict{true, 0, 0, 60 * time.Second}},
-		{0, 1, Verdict{false, 12 * time.Second, 0, 60 * time.Second}},
-		{12*second - 1, 1, Verdict{false, 1, 0, 48*time.Second + 1}},
-		{12 * second, 1, Verdict{true, 0, 0, 60 * time.Second}},
-		{24 * second, 2, Verdict{false, 12 * time.Second, 1, 48 * time.Second}},
-		{36 * second, 2, Verdict{true, 0, 0, 60 * time.Second}},
-		{500 * second, 5, Verdict{true, 0, 0, 60 * time.Second}}, // idle: a burst, no more
-		{500 * second, 1, Verdict{false, 12 * time.Second, 0, 60 * time.Second}},
+		{0, 1, Verdict{true, 0, 4, 12 * time.Second, 0}},
+		{0, 1, Verdict{true, 0, 3, 24 * time.Second, 0}},
+		{0, 0, Verdict{true, 0, 3, 24 * time.Second, 0}}, // only asks
+		{0, 1, Verdict{true, 0, 2, 36 * time.Second, 0}},
+		{0, 1, Verdict{true, 0, 1, 48 * time.Second, 0}},
+		{0, 1, Verdict{true, 0, 0, 60 * time.Second, 0}},
+		{0, 1, Verdict{false, 12 * time.Second, 0, 60 * time.Second, 0}},
+		{12*second - 1, 1, Verdict{false, 1, 0, 48*time.Second + 1, 0}},
+		{12 * second, 1, Verdict{true, 0, 0, 60 * time.Second, 0}},
+		{24 * second, 2, Verdict{false, 12 * time.Second, 1, 48 * time.Second, 0}},
+		{36 * second, 2, Verdict{true, 0, 0, 60 * time.Second, 0}},
+		{500 * second, 5, Verdict{true, 0, 0, 60 * time.Second, 0}}, // idle: a burst, no more
+		{500 * second, 1, Verdict{false, 12 * time.Second, 0, 60 * time.Second, 0}},
 	} {
 		v, err := g.Allow(step.at, step.cost)
 		require.NoError(t, err)
@@ -124,7 +124,7 @@ func TestGCRACosts(t *testing.T) {
 	}
 	v, err := g.Allow(0, 0)
 	require.NoError(t, err)
-	require.Equal(t, Verdict{true, 0, 4, 0}, v, "errors took nothing")
+	require.Equal(t, Verdict{true, 0, 4, 0, 0}, v, "errors took nothing")
 }
 
 func TestRateBounds(t *testing.T) {

@@ -1,5 +1,20 @@
-// Package algo is the arithmetic that limiters stand on: time, rates, costs and
-// the generic cell rate algorithm (GCRA), in integers throughout.
+// Package algo is the flat algorithms, each under its right name, and the arithmetic
+// that limiters stand on: time, rates and costs, in integers throughout.
+//
+// # The algorithms
+//
+// All are a [Limiter]. In any window of length w, with rate = limit/window for those that
+// count in windows, they let through at most
+//
+//	TokenBucket, GCRA, LeakyMeter   burst + rate*w, and decide the same
+//	LeakyQueue                      one request + rate*w, by delaying them
+//	DualLeakyBucket                 the least of its limits' burst + rate*w
+//	FixedWindow                     limit*(1 + ceil(w/window))
+//	SlidingLog                      limit*(1 + floor(w/window))
+//	SlidingCounter                  limit + rate*w
+//
+// and each bound is attained. Every type says its formula, state and source. [Keyed] keeps
+// one for every key, in bounded memory.
 //
 // # The model
 //
@@ -29,5 +44,5 @@
 // to a caller is it rounded, up to the next nanosecond.
 //
 // Time is an argument: nothing here reads a clock. [Bucket] and [Scale] are for
-// those who build limiters, [GCRA] is a flat limiter ready for use.
+// those who build limiters; most others want a [TokenBucket].
 package algo

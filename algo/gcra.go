@@ -1,29 +1,18 @@
 package algo
 
-import (
-	"errors"
-	"fmt"
-	"time"
-)
+import "time"
 
-// ErrCost is wrapped by the error for a cost that can never pass: negative, or
-// above the burst.
-var ErrCost = errors.New("cost can never pass")
-
-// Verdict is what a flat limiter says of one request.
-type Verdict struct {
-	Allowed    bool
-	RetryAfter time.Duration // refused: when it would pass if nothing else came
-	Remaining  int64         // units that would pass right now
-	Reset      time.Duration // until the bucket is full again
-}
-
-// GCRA is a flat limiter: a token bucket kept as one theoretical arrival time.
-// In any window of length w it admits at most burst + rate*w units; its long-run
-// rate is exact, if the burst holds a request and what one nanosecond brings: time
-// comes in nanoseconds, and a bucket of less runs over between two of them. A time older than the latest seen counts as the latest seen.
+// GCRA is the generic cell rate algorithm: a token bucket kept as one theoretical
+// arrival time.
 //
-// A GCRA is not safe for concurrent use, and a copy is a limiter of its own.
+//	Formula: passes when max(t, TAT) + cost/rate - t <= burst/rate; then TAT = max(t, TAT) + cost/rate.
+//	Bound:   burst + rate*w in any window of length w.
+//	State:   24 bytes: the TAT, exact, and the latest time.
+//	Source:  ITU-T I.371, annex A, virtual scheduling; ATM Forum TM 4.0, section 4.4.2.
+//
+// Its long-run rate is exact, if the burst holds a request and what one nanosecond
+// brings: time comes in nanoseconds, and a bucket of less runs over between two of
+// them. A copy is a limiter of its own.
 type GCRA struct {
 	scale  Scale
 	bucket Bucket
@@ -34,21 +23,18 @@ type GCRA struct {
 
 // NewGCRA returns a limiter, full. The rate must not be zero, the burst at least 1.
 func NewGCRA(rate Rate, burst int64) (*GCRA, error) {
-	if rate.IsZero() || burst < 1 {
-		return nil, fmt.Errorf("algo: limit of %v with burst %d: rate and burst must be positive", rate, burst)
-	}
-	s, err := NewScale(rate)
+	s, b, err := newBucket(rate, burst)
 	if err != nil {
 		return nil, err
 	}
-	return &GCRA{scale: s, bucket: s.Bucket(rate, burst), burst: burst, last: -1 << 63}, nil
+	return &GCRA{scale: s, bucket: b, burst: burst, last: earliest}, nil
 }
 
 // Allow decides on a request of cost units at now. Cost 0 takes nothing and only
 // asks. A cost below 0 or above the burst is an error that wraps [ErrCost].
 func (g *GCRA) Allow(now Time, cost int64) (Verdict, error) {
-	if cost < 0 || cost > g.burst {
-		return Verdict{}, fmt.Errorf("algo: cost %d outside 0 to burst %d: %w", cost, g.burst, ErrCost)
+	if err := checkCost(cost, g.burst); err != nil {
+		return Verdict{}, err
 	}
 	now = max(now, g.last)
 	g.last = now

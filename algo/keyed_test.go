@@ -1,0 +1,105 @@
+package algo_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+func keyed(t testing.TB, l limiter, most int) *algo.Keyed[string] {
+	k, err := algo.NewKeyed[string](most, func() algo.Limiter { return l.make(t, algo.PerSecond(10), 5) })
+	require.NoError(t, err)
+	return k
+}
+
+// With room for all keys every key is decided on as by a limiter that is never dropped.
+func TestKeyedDropsChangeNoDecision(t *testing.T) {
+	for _, l := range limiters {
+		draw := rand.New(rand.NewPCG(1, 2))
+		k, own := keyed(t, l, 1000), map[string]algo.Limiter{}
+		now, least, most := algo.Time(0), 1000, 0
+		for i := range 20_000 {
+			now += algo.Time(draw.Int64N(int64(20 * time.Millisecond)))
+			key := fmt.Sprint("key ", draw.IntN(200))
+			if own[key] == nil {
+				own[key] = l.make(t, algo.PerSecond(10), 5)
+			}
+			cost := draw.Int64N(4)
+			got, err := k.Allow(now, key, cost)
+			require.NoError(t, err)
+			if want := ask(t, own[key], now, cost); got != want {
+				require.Equal(t, want, got, "%s, decision %d", l.name, i)
+			}
+			if i > 1000 {
+				least, most = min(least, k.Len()), max(most, k.Len())
+			}
+		}
+		t.Logf("%s: between %d and %d of 200 keys kept", l.name, least, most)
+		require.Less(t, most, 150, "keys at rest are dropped")
+	}
+}
+
+// A flood of names takes neither memory nor a place, and all of it gets what one key may.
+func TestKeyedFlood(t *testing.T) {
+	k := keyed(t, tokenBucket, 100)
+	now := algo.Time(0)
+	busy := func() bool {
+		v, err := k.Allow(now, "busy", 1)
+		require.NoError(t, err)
+		return v.Allowed
+	}
+	for busy() {
+	}
+	passed := 0
+	for i := range 10_000 {
+		v, err := k.Allow(now, fmt.Sprint("made up ", i), 5)
+		require.NoError(t, err)
+		if v.Allowed {
+			passed++
+		}
+		require.LessOrEqual(t, k.Len(), 100)
+	}
+	require.Equal(t, 99+1, passed, "the other places, and the shared one")
+	require.False(t, busy(), "the flood did not make it as new")
+	now += algo.Time(time.Second)
+	require.True(t, busy())
+	for range 100 {
+		busy()
+	}
+	require.Equal(t, 1, k.Len(), "all others are at rest")
+}
+
+func TestKeyedAllocatesNothingForOldKeys(t *testing.T) {
+	k := keyed(t, gcra, 10)
+	now, keys := algo.Time(0), []string{"a", "b", "c", "d"}
+	step := func() {
+		for _, key := range keys {
+			now += algo.Time(70 * time.Millisecond) // they come to rest, and come back
+			_, _ = k.Allow(now, key, 1)
+		}
+	}
+	for range 10 {
+		step()
+	}
+	require.Zero(t, testing.AllocsPerRun(1000, step))
+}
+
+func BenchmarkKeyed(b *testing.B) {
+	k := keyed(b, gcra, 100_000)
+	names := make([]string, 100_000)
+	for i := range names {
+		names[i] = fmt.Sprint("client ", i)
+	}
+	now, i := algo.Time(0), 0
+	b.ReportAllocs()
+	for b.Loop() {
+		now += 100
+		_, _ = k.Allow(now, names[i%len(names)], 1)
+		i++
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -427,4 +428,25 @@ func BenchmarkGCRA(b *testing.B) {
 		now += 1000
 		_, _ = g.Allow(now, 1)
 	}
+}
+
+// What StateSize says is what the fields that change take.
+func TestStateSize(t *testing.T) {
+	b, g, m, q := &TokenBucket{}, &GCRA{}, &LeakyMeter{}, &LeakyQueue{}
+	f, c := &FixedWindow{}, &SlidingCounter{}
+	require.EqualValues(t, unsafe.Sizeof(b.tokens)+unsafe.Sizeof(b.last), b.StateSize())
+	require.EqualValues(t, unsafe.Sizeof(g.tat)+unsafe.Sizeof(g.last), g.StateSize())
+	require.EqualValues(t, unsafe.Sizeof(m.level)+unsafe.Sizeof(m.last), m.StateSize())
+	require.Equal(t, m.StateSize(), q.StateSize())
+	require.Equal(t, 2*m.StateSize(), (&DualLeakyBucket{meters: make([]LeakyMeter, 2)}).StateSize())
+	require.EqualValues(t, unsafe.Sizeof(f.last)+unsafe.Sizeof(f.count), f.StateSize())
+	require.EqualValues(t, unsafe.Sizeof(c.last)+unsafe.Sizeof(c.previous)+unsafe.Sizeof(c.count), c.StateSize())
+	l, err := NewSlidingLog(10, time.Second)
+	require.NoError(t, err)
+	require.EqualValues(t, unsafe.Sizeof(l.last), l.StateSize())
+	for i := range 20 {
+		_, err := l.Allow(Time(i), 1)
+		require.NoError(t, err)
+	}
+	require.EqualValues(t, unsafe.Sizeof(l.last)+10*unsafe.Sizeof(logged{}), l.StateSize())
 }

@@ -58,3 +58,6 @@ func until(now Time, b Bucket, tat, need Ticks) time.Duration {
 	}
 	return max(0, at.Sub(now))
 }
+
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (g *GCRA) StateSize() int { return 24 }

@@ -49,6 +49,9 @@ func (m *LeakyMeter) Allow(now Time, cost int64) (Verdict, error) {
 	return v, nil
 }
 
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (m *LeakyMeter) StateSize() int { return 24 }
+
 // leak goes on to now, if that is later.
 func (m *LeakyMeter) leak(now Time) {
 	now = max(now, m.last)
@@ -102,6 +105,9 @@ func (q *LeakyQueue) Allow(now Time, cost int64) (Verdict, error) {
 	}
 	return v, err
 }
+
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (q *LeakyQueue) StateSize() int { return 24 }
 
 // DualLeakyBucket is several leaky buckets that must all admit, none of which is
 // charged when another refuses: a peak and a sustained rate, or 5000 per hour and 20
@@ -161,3 +167,6 @@ func (d *DualLeakyBucket) Allow(now Time, cost int64) (Verdict, error) {
 	}
 	return all, nil
 }
+
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (d *DualLeakyBucket) StateSize() int { return 24 * len(d.meters) }

@@ -42,8 +42,10 @@ func NewSlidingLog(limit int64, window time.Duration) (*SlidingLog, error) {
 	return &SlidingLog{limit: limit, window: window, last: earliest}, nil
 }
 
-// Len returns how many instants the log holds, at 16 bytes each.
-func (l *SlidingLog) Len() int { return int(l.tail - l.head) }
+// StateSize returns how many bytes of state it keeps beside what it was made with, now.
+func (l *SlidingLog) StateSize() int { return 8 + 16*l.len() }
+
+func (l *SlidingLog) len() int { return int(l.tail - l.head) }
 
 func (l *SlidingLog) at(i uint64) *logged { return &l.ring[i&uint64(len(l.ring)-1)] }
 
@@ -66,7 +68,7 @@ func (l *SlidingLog) Allow(now Time, cost int64) (Verdict, error) {
 	if !v.Allowed {
 		// The first after whose end enough has gone.
 		need := uint64(cost - free)
-		n := sort.Search(l.Len(), func(i int) bool { return l.at(l.head+uint64(i)).total-l.gone >= need })
+		n := sort.Search(l.len(), func(i int) bool { return l.at(l.head+uint64(i)).total-l.gone >= need })
 		v.RetryAfter = l.leaves(l.head + uint64(n))
 	}
 	v.Remaining = free
@@ -87,7 +89,7 @@ func (l *SlidingLog) add(cost int64) {
 		l.at(l.tail - 1).total = l.total
 		return
 	}
-	if l.Len() == len(l.ring) {
+	if l.len() == len(l.ring) {
 		grown := make([]logged, max(4, 2*len(l.ring)))
 		for i := l.head; i < l.tail; i++ {
 			grown[i&uint64(len(grown)-1)] = *l.at(i)

@@ -50,3 +50,6 @@ func (b *TokenBucket) Allow(now Time, cost int64) (Verdict, error) {
 	v.Reset = takes(now, b.bucket.size.Sub(b.tokens), b.bucket.fill)
 	return v, nil
 }
+
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (b *TokenBucket) StateSize() int { return 24 }

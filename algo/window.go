@@ -52,6 +52,9 @@ func (f *FixedWindow) Allow(now Time, cost int64) (Verdict, error) {
 	return v, nil
 }
 
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (f *FixedWindow) StateSize() int { return 16 }
+
 // SlidingCounter counts in two windows that follow each other, and takes what came in
 // the older one as evenly spread over it.
 //
@@ -111,6 +114,9 @@ func (s *SlidingCounter) Allow(now Time, cost int64) (Verdict, error) {
 	}
 	return v, nil
 }
+
+// StateSize returns how many bytes of state it keeps beside what it was made with.
+func (s *SlidingCounter) StateSize() int { return 24 }
 
 // remaining returns how many units would pass with so much of the window left.
 func (s *SlidingCounter) remaining(left time.Duration) int64 {

@@ -18,19 +18,24 @@ func TestCompletionScripts(t *testing.T) {
 // What the scripts ask the program for.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                "check completion help run",
-		"ch":              "check",
-		"run --mode ":     "police shape",
-		"--mode ":         "police shape",
-		"run --class ":    "client user prefix",
-		"run --cost ":     "1 bytes",
-		"run --plot ":     "svg png html",
-		"run --tree ":     "yaml yml",
-		"check --tree ":   "yaml yml",
-		"run --load=":     "yaml yml",
-		"run --re":        "--redis --reorder",
-		"run --redis ":    "file localhost:6379",
-		"run --quiet --m": "--map --mode",
+		"":                      "check compare completion help run",
+		"ch":                    "check",
+		"comp":                  "compare completion",
+		"compare --load ":       "yaml yml",
+		"compare --al":          "--algorithms",
+		"compare --plot ":       "svg png html",
+		"compare --algorithms ": "token-bucket gcra leaky-meter leaky-one leaky-queue dual-leaky fixed-window sliding-log sliding-counter",
+		"run --mode ":           "police shape",
+		"--mode ":               "police shape",
+		"run --class ":          "client user prefix",
+		"run --cost ":           "1 bytes",
+		"run --plot ":           "svg png html",
+		"run --tree ":           "yaml yml",
+		"check --tree ":         "yaml yml",
+		"run --load=":           "yaml yml",
+		"run --re":              "--redis --reorder",
+		"run --redis ":          "file localhost:6379",
+		"run --quiet --m":       "--map --mode",
 	} {
 		o := htbsim(t.Context(), append([]string{"__complete"}, strings.Split(line, " ")...)...)
 		require.Equal(t, exitOK, o.code, o.stderr)
@@ -48,6 +53,7 @@ func TestCompletion(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
 		"-h": "check --tree tree.yaml", "help": "Available Commands", "run --help": "--reorder", "help check": "check --tree FILE", "--version": "htbsim version",
+		"compare --help": "--algorithms", "help compare": "htbsim compare --trace tokens.csv",
 	} {
 		require.Contains(t, works(t, strings.Fields(args)...), want, args)
 	}

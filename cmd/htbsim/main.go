@@ -72,13 +72,14 @@ config/load.yaml of this folder or, where there are none, its own copies.`
   htbsim run --tree tree.yaml --load load.yaml --plot shares.svg
   htbsim run --tree tree.yaml --trace access.log.gz --map free
   htbsim run --tree tree.yaml --load load.yaml --redis localhost:6379 --gateways 4
-  htbsim check --tree tree.yaml`
+  htbsim check --tree tree.yaml
+  htbsim compare`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagMistake)
-	root.AddCommand(newRun(), newCheck())
+	root.AddCommand(newRun(), newCheck(), newCompare())
 	return root
 }
 
@@ -111,7 +112,7 @@ func noFiles(cmd *cobra.Command, args []string) error {
 	case cmd.HasParent():
 		return fmt.Errorf("htbsim: %q is no flag: %s takes flags only, such as --tree FILE", arg, cmd.CommandPath())
 	}
-	return fmt.Errorf("htbsim: %q is no command: there are run and check", arg)
+	return fmt.Errorf("htbsim: %q is no command: there are run, check, compare and plan", arg)
 }
 
 // flagMistake says what is wrong with a flag. Go's own flags have one dash, these

@@ -8,10 +8,8 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/go-sluice/sluice/config"
@@ -25,16 +23,14 @@ import (
 
 // runFlags are those of htbsim run.
 type runFlags struct {
-	tree, load, trace string
-	mode              string
-	step              time.Duration
-	seed              uint64
-	top               int
-	json, csv, plot   string
-	quiet             bool
-
-	class, cost, below string
-	reorder            time.Duration
+	tree, load string
+	mode       string
+	step       time.Duration
+	seed       uint64
+	top        int
+	below      string
+	outputFlags
+	traceFlags
 
 	redis, skew string
 	gateways    int
@@ -58,29 +54,20 @@ Keys are of this run alone, and are taken away at its end.`,
 	fl := cmd.Flags()
 	fl.StringVar(&f.tree, "tree", "", "the tree `file`; config/tree.yaml if not given")
 	fl.StringVar(&f.load, "load", "", "the load `file`; load.yaml beside the tree if not given")
-	fl.StringVar(&f.trace, "trace", "", "the trace `file`, instead of a load")
 	fl.StringVar(&f.mode, "mode", "", "`police|shape`: allow or reject, or queue and delay (default police; shape for a tree of the kernel's kind)")
 	fl.DurationVar(&f.step, "step", 0, "`length` of an entry of the series (default 1s; for a trace, so that there are at most 1000)")
 	fl.Uint64Var(&f.seed, "seed", 1, "`number` that picks the random arrivals")
 	fl.IntVar(&f.top, "top", 20, "`number` of children of a template with a row of their own")
-	fl.StringVar(&f.json, "json", "", "write the result as JSON to this `file`, - for standard output")
-	fl.StringVar(&f.csv, "csv", "", "write the series as CSV to this `file`, - for standard output")
-	fl.StringVar(&f.plot, "plot", "", "draw the shares into this `file`: "+strings.Join(plot.Formats(), ", "))
-	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar; warnings and notes still go to standard error")
-	fl.StringVar(&f.class, "class", "client", "what of an access log's line is the class: `client|user|prefix`")
-	fl.StringVar(&f.cost, "cost", "1", "what a line of an access log costs: `1|bytes`")
 	fl.StringVar(&f.below, "map", "", "put every class of the trace below the class of this `path`")
-	fl.DurationVar(&f.reorder, "reorder", 2*time.Minute, "how `long` after its turn a line of a trace may come")
 	fl.StringVar(&f.redis, "redis", "", "run in real time against the Redis at this `address`: host:port, the path of a Unix socket, or the word file for what the tree file says; a password is found where the file says")
 	fl.IntVar(&f.gateways, "gateways", 1, "`number` of gateways that share the tree, each with the whole of it; with --redis")
 	fl.StringVar(&f.skew, "skew", "", "`parts` in which the load is dealt out to gateways, such as 5,1,1,1 (default equal ones)")
+	f.outputFlags.add(cmd, "the shares")
+	f.traceFlags.add(cmd, ", instead of a load")
 	completeFiles(cmd, "tree", "yaml", "yml")
 	completeWords(cmd, "redis", inFile, "localhost:6379")
 	completeFiles(cmd, "load", "yaml", "yml")
-	completeFiles(cmd, "plot", "svg", "png", "html")
 	completeWords(cmd, "mode", "police", "shape")
-	completeWords(cmd, "class", "client", "user", "prefix")
-	completeWords(cmd, "cost", "1", "bytes")
 	return cmd
 }
 
@@ -110,17 +97,14 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 		return inputError{fmt.Errorf("%s: semantics kernel is for the shaper: police needs semantics: strict", tree.Name)}
 	}
 	warn(cmd, tree.Warnings)
-	outputs, err := f.outputs()
+	outputs, err := f.open(f.inputs()...)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, o := range outputs {
-			o.discard()
-		}
-	}()
-	measure, changed := f.simulate, false
+	defer outputs.discard()
+	measure, changed, doing := f.simulate, false, "simulating"
 	if f.redis != "" {
+		doing = "measuring"
 		if measure, err = f.live(cmd, tree); err != nil {
 			return err
 		}
@@ -132,7 +116,7 @@ func (f *runFlags) run(cmd *cobra.Command) error {
 			tree = &file
 		}
 	}
-	bar := f.bar(cmd)
+	bar := newBar(cmd, f.quiet, doing)
 	got, err := measure(cmd.Context(), tree, bar.set)
 	bar.clear()
 	if errors.Is(err, context.Canceled) && (got == nil || got.Seconds == 0) {
@@ -167,10 +151,8 @@ func alone(s htb.Spec) (one htb.Spec, changed bool) {
 // check finds mistakes among the flags.
 func (f *runFlags) check(cmd *cobra.Command) error {
 	changed := cmd.Flags().Changed
-	for _, name := range []string{"tree", "load", "trace", "json", "csv", "plot", "map", "redis", "skew"} {
-		if changed(name) && cmd.Flags().Lookup(name).Value.String() == "" { // a shell's variable that is not set
-			return fmt.Errorf("htbsim: --%s has an empty value: write one, or leave the flag out", name)
-		}
+	if err := noEmpty(cmd, "tree", "load", "trace", "json", "csv", "plot", "map", "redis", "skew"); err != nil {
+		return err
 	}
 	switch {
 	case f.load != "" && f.trace != "":
@@ -181,29 +163,10 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 		return fmt.Errorf("htbsim: --step %v: write a positive duration, such as 1s", f.step)
 	case f.top < 0 || f.top > 10_000:
 		return fmt.Errorf("htbsim: --top %d: write a number from 0 to 10000", f.top)
-	case f.reorder < 0:
-		return fmt.Errorf("htbsim: --reorder %v: write a duration of 0 or more, such as 2m", f.reorder)
-	case f.json == "-" && f.csv == "-":
-		return errors.New("htbsim: --json - and --csv - cannot both have standard output")
 	}
-	if f.plot != "" && !slices.Contains(plot.Formats(), strings.ToLower(filepath.Ext(f.plot))) {
-		return fmt.Errorf("htbsim: --plot %s: the file's ending says what to draw: %s", f.plot, strings.Join(plot.Formats(), ", "))
-	}
-	if f.trace == "" {
-		for _, name := range []string{"class", "cost", "map", "reorder"} {
-			if changed(name) {
-				return fmt.Errorf("htbsim: --%s is for a trace: give --trace FILE with it", name)
-			}
-		}
-	}
-	if err := f.checkRedis(changed); err != nil {
+	err := cmp.Or(f.outputFlags.check(), f.onlyTrace(cmd, "class", "cost", "map", "reorder"), f.checkRedis(changed), f.traceFlags.check())
+	if err != nil {
 		return err
-	}
-	if _, err := trace.ParseBy(f.class); err != nil {
-		return fmt.Errorf("htbsim: --class: %w", err)
-	}
-	if _, err := trace.ParseCost(f.cost); err != nil {
-		return fmt.Errorf("htbsim: --cost: %w", err)
 	}
 	if f.below != "" {
 		if _, err := htb.ParsePath(f.below); err != nil {
@@ -213,38 +176,9 @@ func (f *runFlags) check(cmd *cobra.Command) error {
 	return nil
 }
 
-// outputs opens the files to be written.
-func (f *runFlags) outputs() (map[string]*output, error) {
-	out := map[string]*output{}
-	for _, path := range []string{f.json, f.csv, f.plot} {
-		if path == "" || path == "-" {
-			continue
-		}
-		o, err := f.output(path, out)
-		if err != nil {
-			for _, o := range out {
-				o.discard()
-			}
-			return nil, err
-		}
-		out[path] = o
-	}
-	return out, nil
-}
-
-// output opens one, which must be neither one of the others nor an input.
-func (f *runFlags) output(path string, others map[string]*output) (*output, error) {
-	for other, o := range others {
-		if filepath.Clean(path) == filepath.Clean(other) || o.to != "" && same(path, other) {
-			return nil, fmt.Errorf("htbsim: two outputs go to %s: give each a file of its own", path)
-		}
-	}
-	for _, in := range []string{cmp.Or(f.tree, defaultTree), cmp.Or(f.load, besideTree(f.tree)), f.trace} {
-		if same(path, in) {
-			return nil, fmt.Errorf("htbsim: %s is what the run reads: write the output to another file", path)
-		}
-	}
-	return create(path)
+// inputs are the files that a run reads.
+func (f *runFlags) inputs() []string {
+	return []string{cmp.Or(f.tree, defaultTree), cmp.Or(f.load, besideTree(f.tree)), f.trace}
 }
 
 // mostSteps bounds the series, which are kept in memory for every row.
@@ -270,8 +204,6 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 		run, err := simulate(ctx, tree, load, o)
 		return run, wrong(err)
 	}
-	by, _ := trace.ParseBy(f.class) // checked above
-	cost, _ := trace.ParseCost(f.cost)
 	if f.below != "" {
 		o.Map, _ = htb.ParsePath(f.below)
 		if o.Map == nil { // the root
@@ -281,7 +213,7 @@ func (f *runFlags) simulate(ctx context.Context, tree *config.File, bar func(flo
 			return nil, inputError{fmt.Errorf("htbsim: --map %s: %s: %w", f.below, tree.Name, err)}
 		}
 	}
-	t := trace.Options{By: by, Cost: cost, Reorder: f.reorder}
+	t := f.options()
 	s, err := input(trace.Scan(ctx, f.trace, t))
 	if err != nil {
 		return nil, err
@@ -345,72 +277,17 @@ func niceStep(span time.Duration) time.Duration {
 	return (span/1000/(24*time.Hour) + 1) * 24 * time.Hour
 }
 
-// bar shows progress on a terminal, once a run takes longer than a second. The
-// nil bar shows nothing.
-type bar struct {
-	to    io.Writer
-	what  string
-	begin time.Time
-	shown *progressbar.ProgressBar
-}
-
-func (f *runFlags) bar(cmd *cobra.Command) *bar {
-	if _, is := terminal(cmd.ErrOrStderr()); !is || f.quiet {
-		return nil
-	}
-	what := "simulating"
-	if f.redis != "" {
-		what = "measuring"
-	}
-	return &bar{to: cmd.ErrOrStderr(), what: what, begin: time.Now()}
-}
-
-func (b *bar) set(done float64) {
-	const parts = 1000
-	if b == nil {
-		return
-	}
-	if b.shown == nil {
-		if time.Since(b.begin) < time.Second {
-			return
-		}
-		b.shown = progressbar.NewOptions(parts,
-			progressbar.OptionSetWriter(b.to), progressbar.OptionSetDescription(b.what),
-			progressbar.OptionFullWidth(), progressbar.OptionThrottle(100*time.Millisecond))
-	}
-	_ = b.shown.Set(min(parts-1, int(done*parts)))
-}
-
-// clear takes the bar off the terminal.
-func (b *bar) clear() {
-	if b != nil && b.shown != nil {
-		_ = b.shown.Clear()
-	}
-}
-
-func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files map[string]*output) error {
+func (f *runFlags) write(cmd *cobra.Command, run *result.Run, files outputs) error {
 	stdout := cmd.OutOrStdout()
-	put := func(path string, fill func(io.Writer) error) error {
-		switch path {
-		case "":
-			return nil
-		case "-":
-			if err := fill(stdout); err != nil {
-				return cannotWrite("to standard output", err)
-			}
-			return nil
-		}
-		return files[path].write(fill)
-	}
 	err := errors.Join(
-		put(f.json, func(w io.Writer) error { return report.JSON(w, run) }),
-		put(f.csv, func(w io.Writer) error { return report.CSV(w, run) }),
-		put(f.plot, func(w io.Writer) error { return plot.Write(w, strings.ToLower(filepath.Ext(f.plot)), run) }),
+		files.put(stdout, f.json, func(w io.Writer) error { return report.JSON(w, run) }),
+		files.put(stdout, f.csv, func(w io.Writer) error { return report.CSV(w, run) }),
+		files.put(stdout, f.plot, func(w io.Writer) error { return plot.Write(w, filepath.Ext(f.plot), run) }),
 	)
 	if err != nil {
 		return err
 	}
-	if f.quiet || f.json == "-" || f.csv == "-" {
+	if f.silent() {
 		report.Notes(cmd.ErrOrStderr(), run)
 		return nil
 	}

@@ -2,6 +2,7 @@ package plot
 
 import (
 	"bytes"
+	"fmt"
 	"html/template"
 	"io"
 	"math"
@@ -10,46 +11,65 @@ import (
 	"github.com/go-sluice/sluice/internal/result"
 )
 
-// writePage writes one HTML file that needs nothing else: the picture inline,
-// and every class as a table for whoever cannot see it or wants the numbers.
-func writePage(w io.Writer, run *result.Run) error {
-	var svg bytes.Buffer
-	if err := writeSVG(&svg, run); err != nil {
-		return err
-	}
-	// Inside HTML an XML prolog is an error.
-	picture := svg.Bytes()[bytes.Index(svg.Bytes(), []byte("<svg")):]
-	data := struct {
-		Title, Summary, Unit string
-		Picture              template.HTML
-		Delays               bool
-		Columns              []column
-		Rows                 []pageRow
-		Notes                []string
-	}{Title: title(run), Summary: summary(run), Unit: unit(run), Delays: shaped(run), Picture: template.HTML(picture)}
-	for _, col := range columns {
-		if col.shown(run) {
-			data.Columns = append(data.Columns, col)
-		}
-	}
-	for i := range run.Rows {
-		r := &run.Rows[i]
-		row := pageRow{Path: clean(r.Path), Depth: r.Depth}
-		for _, col := range data.Columns {
-			row.Cells = append(row.Cells, col.cell(r))
-		}
-		data.Rows = append(data.Rows, row)
-	}
-	for _, n := range run.Notes {
-		data.Notes = append(data.Notes, clean(n))
-	}
-	return page.Execute(w, data)
+// pageData is a page: the picture inline, and tables for whoever cannot see it or wants
+// the numbers.
+type pageData struct {
+	Title, Summary string
+	Picture        template.HTML
+	Tables         []pageTable
+	Notes          []string
+}
+
+type pageTable struct {
+	Caption, First string // First is above the heads of the rows
+	Columns        []string
+	Rows           []pageRow
 }
 
 type pageRow struct {
 	Path  string
 	Depth int
 	Cells []string
+}
+
+// writePage writes one HTML file that needs nothing else.
+func writePage(w io.Writer, d document) error {
+	var svg bytes.Buffer
+	if err := writeSVG(&svg, d.picture); err != nil {
+		return err
+	}
+	data := d.page()
+	// Inside HTML an XML prolog is an error.
+	data.Picture = template.HTML(svg.Bytes()[bytes.Index(svg.Bytes(), []byte("<svg")):])
+	return page.Execute(w, data)
+}
+
+// runPage has every class in a table.
+func runPage(run *result.Run) pageData {
+	t := pageTable{First: "class", Caption: fmt.Sprintf("Rate and ceil in %s per second, the rest in %[1]s over the whole run. Rows include the classes below them, except for own, borrows and lends.", unit(run))}
+	if shaped(run) {
+		t.Caption += " Columns in ms are the time in the queue of what was released."
+	}
+	var shown []column
+	for _, col := range columns {
+		if col.shown(run) {
+			shown = append(shown, col)
+			t.Columns = append(t.Columns, col.Name)
+		}
+	}
+	for i := range run.Rows {
+		r := &run.Rows[i]
+		row := pageRow{Path: clean(r.Path), Depth: r.Depth}
+		for _, col := range shown {
+			row.Cells = append(row.Cells, col.cell(r))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	data := pageData{Title: title(run), Summary: summary(run), Tables: []pageTable{t}}
+	for _, n := range run.Notes {
+		data.Notes = append(data.Notes, clean(n))
+	}
+	return data
 }
 
 // column is one column of the table.
@@ -123,7 +143,7 @@ var page = template.Must(template.New("page").Parse(`<!DOCTYPE html>
 body { font: 15px/1.45 system-ui, Arial, sans-serif; margin: 1.5rem auto; max-width: 64rem; padding: 0 1rem; }
 figure { margin: 0 0 1.5rem; background: #fff; border-radius: 4px; }
 figure svg { display: block; width: 100%; height: auto; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; margin-bottom: 1.5rem; }
 table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; font-size: 14px; }
 caption { text-align: left; padding-bottom: .5rem; }
 th, td { padding: .25rem .5rem; text-align: right; border-bottom: 1px solid #8886; white-space: nowrap; }
@@ -134,10 +154,11 @@ tbody th { font-weight: normal; }
 <body>
 <figure role="img" aria-label="{{.Title}}: {{.Summary}}. The table below has the numbers.">
 {{.Picture}}</figure>
+{{- range .Tables}}
 <div class="wide">
 <table>
-<caption>Rate and ceil in {{.Unit}} per second, the rest in {{.Unit}} over the whole run. Rows include the classes below them, except for own, borrows and lends.{{if .Delays}} Columns in ms are the time in the queue of what was released.{{end}}</caption>
-<thead><tr><th scope="col">class</th>{{range .Columns}}<th scope="col">{{.Name}}</th>{{end}}</tr></thead>
+<caption>{{.Caption}}</caption>
+<thead><tr><th scope="col">{{.First}}</th>{{range .Columns}}<th scope="col">{{.}}</th>{{end}}</tr></thead>
 <tbody>
 {{- range .Rows}}
 <tr><th scope="row" style="padding-left:{{.Depth}}.5em">{{.Path}}</th>{{range .Cells}}<td>{{.}}</td>{{end}}</tr>
@@ -145,6 +166,7 @@ tbody th { font-weight: normal; }
 </tbody>
 </table>
 </div>
+{{- end}}
 {{- if .Notes}}
 <h2>Notes</h2>
 <ul>

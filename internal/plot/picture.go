@@ -30,7 +30,7 @@ type part struct {
 
 func newPicture(run *result.Run) *picture {
 	p := &picture{width: pageWidth, height: 2 * margin}
-	p.add(head(run))
+	p.add(header(title(run), summary(run)))
 	if !traffic(run) {
 		p.add(noTraffic())
 		return p
@@ -64,12 +64,12 @@ func (p *picture) draw(c draw.Canvas) {
 	}
 }
 
-// head is the title, and in one line what the whole tree did.
-func head(run *result.Run) part {
+// header is the title, and a line that says it all.
+func header(title, summary string) part {
 	return part{height: 44, draw: func(c draw.Canvas) {
 		wide := c.Max.X - c.Min.X
-		titlePen.left(c, c.Min.X, c.Max.Y-16, titlePen.shorten(title(run), wide))
-		bodyPen.left(c, c.Min.X, c.Max.Y-32, bodyPen.shorten(summary(run), wide))
+		titlePen.left(c, c.Min.X, c.Max.Y-16, titlePen.shorten(title, wide))
+		bodyPen.left(c, c.Min.X, c.Max.Y-32, bodyPen.shorten(summary, wide))
 	}}
 }
 

@@ -1,6 +1,7 @@
 // Package plot draws a finished run: what the leaves got as a stack over time,
 // how long each class queued it where the run shapes, then one panel per class
-// with what it wanted, its ideal share and its limits.
+// with what it wanted, its ideal share and its limits. Of flat algorithms side by
+// side it draws what each let through, and the promise as an envelope.
 // The same run gives the same bytes: nothing here reads a clock or ranges over a map.
 package plot
 
@@ -25,14 +26,24 @@ func Formats() []string { return []string{".svg", ".png", ".html"} }
 // Write draws run into w in the format that ext names, one of Formats. Class
 // names may be hostile: none reaches the output unescaped.
 func Write(w io.Writer, ext string, run *result.Run) error {
+	return write(w, ext, document{newPicture(run), func() pageData { return runPage(run) }})
+}
+
+// document is a picture, and what a page says beside it.
+type document struct {
+	*picture
+	page func() pageData
+}
+
+func write(w io.Writer, ext string, d document) error {
 	var err error
 	switch strings.ToLower(ext) {
 	case ".svg":
-		err = writeSVG(w, run)
+		err = writeSVG(w, d.picture)
 	case ".png":
-		err = writePNG(w, run)
+		err = writePNG(w, d.picture)
 	case ".html":
-		err = writePage(w, run)
+		err = writePage(w, d)
 	default:
 		return fmt.Errorf("plot: unknown format %q: want one of %s", ext, strings.Join(Formats(), ", "))
 	}
@@ -49,8 +60,7 @@ const (
 	fontFallback = `style="font-family:'Liberation Sans',Arial,Helvetica,sans-serif;`
 )
 
-func writeSVG(w io.Writer, run *result.Run) error {
-	p := newPicture(run)
+func writeSVG(w io.Writer, p *picture) error {
 	c := vgsvg.New(p.width, p.height)
 	p.draw(draw.New(c))
 	var b bytes.Buffer
@@ -66,8 +76,7 @@ func writeSVG(w io.Writer, run *result.Run) error {
 // on dense screens: 1920 pixels for a picture of 960.
 const pngDPI = 2 * 96
 
-func writePNG(w io.Writer, run *result.Run) error {
-	p := newPicture(run)
+func writePNG(w io.Writer, p *picture) error {
 	c := vgimg.NewWith(vgimg.UseWH(p.width, p.height), vgimg.UseDPI(pngDPI))
 	p.draw(draw.New(boxes{c}))
 	_, err := vgimg.PngCanvas{Canvas: c}.WriteTo(w)

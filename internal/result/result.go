@@ -45,3 +45,40 @@ type Series struct {
 	Wants, Gets []int64
 	Fair        []float64
 }
+
+// Comparison is flat algorithms, one after the other, under the same arrivals.
+// INVARIANT: in every row Wants = Accepted + Rejected, with the Wants of the Comparison.
+type Comparison struct {
+	Load    string // what arrived, in a line
+	Unit    string // what costs count
+	Rate    string // as people write it: "100/s"
+	Burst   int64
+	Seconds float64 // that the arrivals took
+	Step    float64 // seconds per entry of a series
+	Wants   int64
+	Rows    []Flat
+	Notes   []string
+
+	// One entry per step: the units until its end that came, and the most of them that can
+	// have been let through, at once or later, where no window sees more than its promise.
+	Arrived  []int64
+	Promised []float64
+}
+
+// Flat is one algorithm.
+type Flat struct {
+	Flag, Name         string // "leaky-meter", "leaky bucket as a meter"
+	Set                string // what rate and burst became: "200 in 2s"
+	Accepted, Rejected int64
+	Worst              Window
+	Delay              float64 // the longest, milliseconds
+	State              int     // bytes, at most
+	Series             []int64 // units let through, until the end of each step
+}
+
+// Window is the one in which most was let through beside what was promised for it.
+type Window struct {
+	Seconds  float64
+	Units    int64
+	Promised float64 // burst + rate*window
+}

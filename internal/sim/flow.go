@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"container/heap"
+	"fmt"
+	"iter"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -71,6 +74,33 @@ func zipf(n int, s float64) []float64 {
 		ranks[k] = sum
 	}
 	return ranks
+}
+
+// Arrivals yields when the requests of a load come, in order, and what they cost.
+// Of a backlogged flow that depends on the answers, so it is an error.
+func Arrivals(l *config.LoadFile, seed uint64) (iter.Seq2[time.Duration, int64], error) {
+	for i, f := range l.Flows {
+		if f.Arrivals == config.Backlogged {
+			return nil, &config.Error{File: l.Name, Line: f.Line, Path: fmt.Sprintf("flow %d %q", i+1, htb.Path(f.Class...)),
+				Msg: "backlogged arrivals come when they are told to, so they are not the same for all: write constant, poisson, onoff or burst"}
+		}
+	}
+	return func(yield func(time.Duration, int64) bool) {
+		var flows flowHeap
+		for _, x := range flowsOf(l, seed) {
+			if !x.over() {
+				flows = append(flows, x)
+			}
+		}
+		heap.Init(&flows)
+		for len(flows) > 0 && yield(flows[0].at, flows[0].cost) {
+			if flows[0].next(htb.Decision{}, nil, 0); flows[0].over() {
+				heap.Pop(&flows)
+			} else {
+				heap.Fix(&flows, 0)
+			}
+		}
+	}, nil
 }
 
 // start sets the first request.

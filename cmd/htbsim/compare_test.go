@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -153,5 +152,5 @@ func TestCompareState(t *testing.T) {
 	folder(t, map[string]string{"load.yaml": "duration: 100s\nflows: [{class: a, arrivals: constant, rate: 1000/s}]\n"})
 	all := decodeComparisons(t, works(t, "compare", "--load", "load.yaml", "--rate", "10/s", "--burst", "50", "--json", "-"))
 	require.Equal(t, 8+50*16, all[0].Algorithms["sliding-log"].State)
-	require.Equal(t, int64(50+10*100-1), all[0].Algorithms["gcra"].Accepted, fmt.Sprint("burst + rate*time, less the step before the end"))
+	require.Equal(t, int64(50+10*100-1), all[0].Algorithms["gcra"].Accepted, "burst + rate*time, less the step before the end")
 }

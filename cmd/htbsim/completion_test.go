@@ -18,9 +18,11 @@ func TestCompletionScripts(t *testing.T) {
 // What the scripts ask the program for.
 func TestCompletion(t *testing.T) {
 	for line, want := range map[string]string{
-		"":                      "check compare completion help run",
+		"":                      "check compare completion help plan run",
 		"ch":                    "check",
 		"comp":                  "compare completion",
+		"plan --out ":           "yaml yml",
+		"plan --trace ":         "log csv gz",
 		"compare --load ":       "yaml yml",
 		"compare --al":          "--algorithms",
 		"compare --plot ":       "svg png html",
@@ -53,7 +55,7 @@ func TestCompletion(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for args, want := range map[string]string{
 		"-h": "check --tree tree.yaml", "help": "Available Commands", "run --help": "--reorder", "help check": "check --tree FILE", "--version": "htbsim version",
-		"compare --help": "--algorithms", "help compare": "htbsim compare --trace tokens.csv",
+		"plan --help": "--growth", "compare --help": "--algorithms", "help compare": "htbsim compare --trace tokens.csv",
 	} {
 		require.Contains(t, works(t, strings.Fields(args)...), want, args)
 	}

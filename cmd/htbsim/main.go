@@ -73,13 +73,14 @@ config/load.yaml of this folder or, where there are none, its own copies.`
   htbsim run --tree tree.yaml --trace access.log.gz --map free
   htbsim run --tree tree.yaml --load load.yaml --redis localhost:6379 --gateways 4
   htbsim check --tree tree.yaml
-  htbsim compare`
+  htbsim compare
+  htbsim plan --trace access.log --out tree.yaml`
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version()
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(flagMistake)
-	root.AddCommand(newRun(), newCheck(), newCompare())
+	root.AddCommand(newRun(), newCheck(), newCompare(), newPlan())
 	return root
 }
 

@@ -17,9 +17,11 @@ func TestPicturesInDocs(t *testing.T) {
 	t.Chdir("../..")
 	const fair = "cmd/htbsim/testdata/fair/"
 	for name, args := range map[string]string{
-		"shares.svg": "--top 3",
-		"wake.svg":   "--tree " + fair + "wake.tree.yaml --load " + fair + "wake.load.yaml --step 100ms",
-		"llm.svg":    "--tree " + fair + "llm.tree.yaml --trace ../shared/data/llm_tokens.csv --step 10s",
+		"compare.svg": "compare",
+		"edge.svg":    "compare --load cmd/htbsim/testdata/compare/edge.load.yaml --rate 100/s --burst 200",
+		"shares.svg":  "--top 3",
+		"wake.svg":    "--tree " + fair + "wake.tree.yaml --load " + fair + "wake.load.yaml --step 100ms",
+		"llm.svg":     "--tree " + fair + "llm.tree.yaml --trace ../shared/data/llm_tokens.csv --step 10s",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := os.Stat("../shared/data"); err != nil && strings.Contains(args, "../shared/data") {

@@ -3,6 +3,7 @@ package algo_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"testing"
 	"time"
 
@@ -96,10 +97,37 @@ func BenchmarkKeyed(b *testing.B) {
 		names[i] = fmt.Sprint("client ", i)
 	}
 	now, i := algo.Time(0), 0
+	for _, name := range names {
+		_, _ = k.Allow(now, name, 5)
+	}
 	b.ReportAllocs()
 	for b.Loop() {
 		now += 100
 		_, _ = k.Allow(now, names[i%len(names)], 1)
 		i++
+	}
+}
+
+// What a key takes: its limiter, a place and an entry of the index.
+func TestKeyedMemory(t *testing.T) {
+	const keys = 100_000
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = fmt.Sprint("client ", i)
+	}
+	for _, l := range []limiter{tokenBucket, fixedWindow, slidingCounter, dualBucket} {
+		k := keyed(t, l, keys)
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		for _, name := range names {
+			_, _ = k.Allow(0, name, 1)
+		}
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		per := float64(after.HeapAlloc-before.HeapAlloc) / keys
+		t.Logf("%s: %.0f bytes a key of %d, names aside", l.name, per, k.Len())
+		require.Less(t, per, 500.0)
+		runtime.KeepAlive(k)
 	}
 }

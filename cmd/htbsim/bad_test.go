@@ -203,6 +203,7 @@ var brokenInputs = []broken{
 	wrongUse("plan-saved", "plan --trace trace.csv --saved -1s --out old.json"),
 	wrongUse("plan-few", "plan --trace trace.csv --few -1 --out old.json"),
 	wrongUse("plan-argument", "plan access.log"),
+	wrongUse("plan-argument-other", "plan now"),
 	wrongUse("plan-both-standard", "plan --trace trace.csv --out - --json -"),
 	wrongUse("plan-output-is-the-trace", "plan --trace trace.csv --out trace.csv"),
 	wrongFile("plan-trace-missing", "plan --trace nosuch.csv --out old.json"),

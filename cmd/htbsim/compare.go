@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"math"
 	"path/filepath"
 	"slices"
@@ -202,7 +201,7 @@ func (f *compareFlags) compare(ctx context.Context, progress func(float64)) ([]*
 		c, err := f.compareTrace(ctx, progress)
 		return []*result.Comparison{c}, err
 	case f.load != "":
-		load, err := input(config.ParseLoadFile(f.load, "units"))
+		load, err := input(config.ParseLoadFile(f.load, config.Bytes))
 		if err != nil {
 			return nil, err
 		}
@@ -246,7 +245,7 @@ func (f *compareFlags) compareLoad(ctx context.Context, name string, load *confi
 		}
 		c.Ask(at, cost)
 	}
-	return c.Result(name, load.Duration), nil
+	return c.Result(name), nil
 }
 
 func (f *compareFlags) compareTrace(ctx context.Context, progress func(float64)) (*result.Comparison, error) {
@@ -259,42 +258,15 @@ func (f *compareFlags) compareTrace(ctx context.Context, progress func(float64))
 	if err != nil {
 		return nil, err
 	}
-	requests, failed := requestsOf(ctx, f.trace, s, t, progress)
-	for r := range requests {
-		c.Ask(r.At, r.Cost)
+	note, err := eachRequest(ctx, f.trace, s, t, progress, func(r trace.Request) { c.Ask(r.At, r.Cost) })
+	if err != nil {
+		return nil, err
 	}
-	if *failed != nil {
-		return nil, *failed
+	out := c.Result(fmt.Sprintf("%s, %d requests", f.trace, s.Lines))
+	if note != "" {
+		out.Notes = append(out.Notes, note)
 	}
-	return c.Result(fmt.Sprintf("%s, %d requests", f.trace, s.Lines), s.Span), nil
-}
-
-// requestsOf yields the requests of a trace; what failed is told afterwards.
-func requestsOf(ctx context.Context, path string, s trace.Summary, t trace.Options, progress func(float64)) (iter.Seq[trace.Request], *error) {
-	var failed error
-	return func(yield func(trace.Request) bool) {
-		in, err := input(trace.Open(path, s, t))
-		if err != nil {
-			failed = err
-			return
-		}
-		defer in.Close()
-		for n := 1; ; n++ {
-			if n%4096 == 0 {
-				if progress(float64(in.Offset()) / float64(max(1, s.Bytes))); ctx.Err() != nil {
-					failed = ctx.Err()
-					return
-				}
-			}
-			r, ok, err := in.Next()
-			if err != nil {
-				failed = inputError{err}
-			}
-			if !ok || !yield(r) {
-				return
-			}
-		}
-	}, &failed
+	return out, nil
 }
 
 // contest sets the algorithms up for arrivals that take so long.
@@ -307,7 +279,7 @@ func (f *compareFlags) contest(unit string, length time.Duration) (*compare.Cont
 	if err := steps(length, step); err != nil {
 		return nil, err
 	}
-	c, err := compare.New(setup, f.algorithms, step)
+	c, err := compare.New(setup, f.algorithms, step, length)
 	if err != nil {
 		return nil, fmt.Errorf("htbsim: %s", strings.TrimPrefix(err.Error(), "algo: "))
 	}

@@ -137,6 +137,23 @@ func TestCompareOutputs(t *testing.T) {
 	require.Contains(t, o.stderr, "note: requests that cost up to 3 are more than can ever pass")
 }
 
+// A trace of one instant, and one with a line out of its place.
+func TestCompareOddTraces(t *testing.T) {
+	folder(t, map[string]string{"instant.csv": "time,class,cost\n5,a,1\n5,b,1\n", "late.csv": "time,class,cost\n0,a,1\n500,a,1\n900,a,1\n1,a,1\n"})
+	for _, ext := range []string{"svg", "html"} {
+		o := htbsim(t.Context(), "compare", "--trace", "instant.csv", "--rate", "2/s", "--algorithms", "gcra", "--json", "out.json", "--plot", "out."+ext)
+		require.Equal(t, exitOK, o.code, o.stderr)
+	}
+	all := decodeComparisons(t, read(t, "out.json"))
+	require.Equal(t, int64(2), all[0].Wants)
+	for _, args := range [][]string{{"compare", "--rate", "2/s"}, {"plan"}} {
+		require.Contains(t, works(t, append(args, "--trace", "late.csv")...), "note: 1 lines came later than --reorder allows")
+		o := htbsim(t.Context(), append(args, "--trace", "late.csv", "--quiet")...)
+		require.Equal(t, exitOK, o.code)
+		require.Contains(t, o.stderr, "note: 1 lines came later")
+	}
+}
+
 func TestCompareInterrupted(t *testing.T) {
 	folder(t, map[string]string{"trace.csv": "time,class,cost\n" + strings.Repeat("1,a,1\n", 10_000), "old.svg": "old\n"})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -111,7 +111,11 @@ func noFiles(cmd *cobra.Command, args []string) error {
 	case len(meant) > 0:
 		return fmt.Errorf("htbsim: %q is no command and no flag: did you mean %s?", arg, strings.Join(meant, " or "))
 	case cmd.HasParent():
-		return fmt.Errorf("htbsim: %q is no flag: %s takes flags only, such as --tree FILE", arg, cmd.CommandPath())
+		such := "--tree"
+		if cmd.Flags().Lookup("tree") == nil {
+			such = "--trace"
+		}
+		return fmt.Errorf("htbsim: %q is no flag: %s takes flags only, such as %s FILE", arg, cmd.CommandPath(), such)
 	}
 	return fmt.Errorf("htbsim: %q is no command: there are run, check, compare and plan", arg)
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/go-sluice/sluice/internal/plot"
+	"github.com/go-sluice/sluice/internal/sim"
 	"github.com/go-sluice/sluice/internal/trace"
 )
 
@@ -168,4 +170,28 @@ func (f *traceFlags) onlyTrace(cmd *cobra.Command, names ...string) error {
 		}
 	}
 	return nil
+}
+
+// eachRequest reads a trace that was scanned, to its end; note is what is to be said of it.
+func eachRequest(ctx context.Context, path string, s trace.Summary, t trace.Options, progress func(float64), do func(trace.Request)) (note string, err error) {
+	in, err := input(trace.Open(path, s, t))
+	if err != nil {
+		return "", err
+	}
+	defer in.Close()
+	for n := 1; ; n++ {
+		if n%4096 == 0 {
+			if progress(float64(in.Offset()) / float64(max(1, s.Bytes))); ctx.Err() != nil {
+				return "", ctx.Err()
+			}
+		}
+		r, ok, err := in.Next()
+		if err != nil {
+			return "", inputError{err}
+		}
+		if !ok {
+			return sim.LateNote(in), nil
+		}
+		do(r)
+	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-sluice/sluice/internal/plan"
 	"github.com/go-sluice/sluice/internal/report"
+	"github.com/go-sluice/sluice/internal/result"
 	"github.com/go-sluice/sluice/internal/trace"
 )
 
@@ -40,7 +41,7 @@ of what comes after it.
 
 A burst is what the rate brings in --saved, but at least the largest request and 2.
 Classes with few requests are planned for together and become one template.
-The trace is kept in memory, at 16 bytes a request.`,
+The trace is kept in memory, at 16 to 48 bytes a request.`,
 		Example: `  htbsim plan --trace access.log.gz --class client
   htbsim plan --trace tokens.csv --refuse 0.5% --growth 1.5 --out tree.yaml`,
 		Args: noFiles,
@@ -53,7 +54,7 @@ The trace is kept in memory, at 16 bytes a request.`,
 	fl.DurationVar(&f.saved, "saved", time.Second, "how `long` a class saves up for its burst")
 	fl.IntVar(&f.few, "few", 1000, "a class with fewer requests than this `number` goes into a template")
 	fl.StringVar(&f.json, "json", "", "write the plan as JSON to this `file`, - for standard output")
-	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar")
+	fl.BoolVar(&f.quiet, "quiet", false, "no table and no progress bar; notes still go to standard error")
 	f.traceFlags.add(cmd, " to plan for")
 	completeFiles(cmd, "out", "yaml", "yml")
 	completeFiles(cmd, "trace", "log", "csv", "gz")
@@ -89,8 +90,12 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		outputs.put(stdout, f.out, func(w io.Writer) error { _, err := io.WriteString(w, tree.String()); return err }),
 		outputs.put(stdout, f.json, func(w io.Writer) error { return report.PlanJSON(w, p, unit) }),
 	)
-	if err != nil || f.quiet || f.out == "-" || f.json == "-" {
+	if err != nil {
 		return err
+	}
+	if f.quiet || f.out == "-" || f.json == "-" {
+		report.Notes(cmd.ErrOrStderr(), &result.Run{Notes: p.Notes})
+		return nil
 	}
 	if err := report.Plan(stdout, p, unit, look(stdout)); err != nil {
 		return cannotWrite("to standard output", err)
@@ -130,16 +135,16 @@ func (f *planFlags) plan(ctx context.Context, o plan.Options, progress func(floa
 		return nil, "", err
 	}
 	r := plan.NewRecorder()
-	requests, failed := requestsOf(ctx, f.trace, s, t, progress)
-	for q := range requests {
-		r.Add(q.At, q.Class, q.Cost)
-	}
-	if *failed != nil {
-		return nil, "", *failed
+	note, err := eachRequest(ctx, f.trace, s, t, progress, func(q trace.Request) { r.Add(q.At, q.Class, q.Cost) })
+	if err != nil {
+		return nil, "", err
 	}
 	p, err := r.Make(o, s.Span)
 	if err != nil {
 		return nil, "", inputError{fmt.Errorf("htbsim: %s: %s", f.trace, strings.TrimPrefix(err.Error(), "plan: "))}
+	}
+	if note != "" {
+		p.Notes = append(p.Notes, note)
 	}
 	return p, f.unit(s.Format), nil
 }

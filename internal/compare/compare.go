@@ -79,6 +79,7 @@ func Flags() []string {
 type Contest struct {
 	setup   Setup
 	step    time.Duration
+	length  time.Duration
 	entries []*entrant
 	largest int64
 	arrived series
@@ -87,13 +88,15 @@ type Contest struct {
 	envelope []float64 // by step
 }
 
-// New makes the named algorithms, all of them if there are no names.
-func New(s Setup, names []string, step time.Duration) (*Contest, error) {
+// New makes the named algorithms, all of them if there are no names, for arrivals that
+// take so long.
+func New(s Setup, names []string, step, length time.Duration) (*Contest, error) {
 	scale, err := algo.NewScale(s.Rate)
 	if err != nil {
 		return nil, err
 	}
-	c := &Contest{setup: s, step: step, arrived: series{step: step}, low: math.Inf(1)}
+	line := series{step: step, most: 4*int((length+step-1)/step) + 1}
+	c := &Contest{setup: s, step: step, length: length, arrived: line, low: math.Inf(1)}
 	for _, a := range algorithms {
 		if len(names) > 0 && !slices.Contains(names, a.flag) {
 			continue
@@ -102,7 +105,7 @@ func New(s Setup, names []string, step time.Duration) (*Contest, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", a.name, err)
 		}
-		c.entries = append(c.entries, &entrant{algorithm: a, limiter: l, passed: series{step: step}, worst: worst{scale: scale, bucket: scale.Bucket(s.Rate, s.Burst)}})
+		c.entries = append(c.entries, &entrant{algorithm: a, limiter: l, passed: line, worst: worst{scale: scale, bucket: scale.Bucket(s.Rate, s.Burst)}})
 	}
 	return c, nil
 }
@@ -128,25 +131,27 @@ func (c *Contest) close(steps int) {
 	}
 }
 
-// Result is what was measured of arrivals that took so long; load says what they were.
-func (c *Contest) Result(load string, length time.Duration) *result.Comparison {
-	steps := max(int((length+c.step-1)/c.step), len(c.arrived.values))
+// Result is what was measured; load says what arrived.
+func (c *Contest) Result(load string) *result.Comparison {
+	steps := max(int((c.length+c.step-1)/c.step), len(c.arrived.values))
 	for _, e := range c.entries {
 		steps = max(steps, len(e.passed.values))
 	}
 	c.close(steps)
+	c.arrived.extend(steps)
 	out := &result.Comparison{
 		Load: load, Unit: c.setup.Unit, Rate: c.setup.Rate.String(), Burst: c.setup.Burst,
-		Seconds: length.Seconds(), Step: c.step.Seconds(), Wants: c.arrived.total,
-		Arrived: c.arrived.until(steps), Promised: c.envelope,
+		Seconds: c.length.Seconds(), Step: c.step.Seconds(), Wants: c.arrived.total,
+		Arrived: c.arrived.values, Promised: c.envelope,
 	}
 	var never []string
 	for _, e := range c.entries {
+		e.passed.extend(steps)
 		out.Rows = append(out.Rows, result.Flat{
 			Flag: e.flag, Name: e.name, Set: e.set(c.setup),
 			Accepted: e.passed.total, Rejected: c.arrived.total - e.passed.total,
 			Worst: e.worst.result(c.setup.Limit), Delay: float64(e.delay) / float64(time.Millisecond),
-			State: e.state, Series: e.passed.until(steps),
+			State: e.state, Series: e.passed.values,
 		})
 		if e.impossible {
 			never = append(never, e.name)
@@ -177,33 +182,37 @@ func (e *entrant) ask(at time.Duration, cost int64) {
 		return
 	}
 	e.delay = max(e.delay, v.Delay)
-	e.passed.add(at+v.Delay, cost)
-	e.worst.pass(algo.Time(at+v.Delay), cost)
+	leaves := algo.Time(at).Add(v.Delay)
+	e.passed.add(time.Duration(leaves), cost)
+	e.worst.pass(leaves, cost)
 }
 
-// series adds up, for each step, what came until its end.
+// series adds up, for each step, what came until its end. What comes later than four
+// times the arrivals take, out of a long queue, is only in the total.
 type series struct {
 	step   time.Duration
+	most   int
 	total  int64
 	values []int64
 }
 
 func (s *series) add(at time.Duration, v int64) {
-	n := int(at / s.step)
-	for len(s.values) <= n {
-		s.values = append(s.values, s.total)
-	}
 	s.total += v
-	s.values[n] = s.total
+	if n := int(at / s.step); n < s.most {
+		s.extend(n + 1)
+		s.values[n] += v
+	}
 }
 
-// until returns the values of so many steps: after the last nothing came.
-func (s *series) until(steps int) []int64 {
-	out := slices.Clone(s.values)
-	for len(out) < steps {
-		out = append(out, s.total)
+// extend goes on to so many steps, in which nothing came as yet.
+func (s *series) extend(steps int) {
+	last := int64(0)
+	if n := len(s.values); n > 0 {
+		last = s.values[n-1]
 	}
-	return out
+	for len(s.values) < steps {
+		s.values = append(s.values, last)
+	}
 }
 
 // worst finds the window in which what passed is furthest above rate*w: as the highest

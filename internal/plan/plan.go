@@ -75,6 +75,7 @@ type Plan struct {
 	Seconds  float64
 	Requests int64
 	Classes  []Class // by path, the template of a class after its named children
+	Notes    []string
 }
 
 // Class is a leaf of the tree, or a template.

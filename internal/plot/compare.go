@@ -120,7 +120,6 @@ func chart(c *result.Comparison) part {
 		smallPen.left(area, area.Min.X, area.Max.Y-25, smallPen.shorten("let through in all, "+headUnit(c), wide))
 		f := newChartFrame(c)
 		f.Canvas = draw.Crop(area, 40, -keyRoom-30, 36, -34)
-		f.axes(smallPen, 5)
 		_, name := timeUnit(f.xmax)
 		smallPen.center(area, f.Center().X, area.Min.Y+12, "time, "+name)
 		if len(c.Arrived) == 0 {
@@ -129,7 +128,7 @@ func chart(c *result.Comparison) part {
 		}
 		promised := f.rise(c.Step, c.Promised)
 		f.FillPolygon(promiseFill, f.ClipPolygonY(append(slices.Clone(promised), vg.Point{X: f.Max.X, Y: f.Min.Y}, vg.Point{X: f.Min.X, Y: f.Min.Y})))
-		f.axes(smallPen, 5) // again, over the area
+		f.axes(smallPen, 5) // over the area
 		f.StrokeLines(rateLine, f.ClipLinesY(promised)...)
 		f.StrokeLines(arrivedLine, f.ClipLinesY(f.rise(c.Step, floats(c.Arrived)))...)
 		for _, d := range all {

@@ -9,6 +9,7 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 
 	"github.com/go-sluice/sluice/internal/plan"
+	"github.com/go-sluice/sluice/internal/result"
 )
 
 // Plan writes what limits would have refused which share of each class's requests.
@@ -37,6 +38,7 @@ func Plan(w io.Writer, p *plan.Plan, unit string, look Look) error {
 	right(t, header)
 	t.Render()
 	fmt.Fprintf(&b, "planned is what refuses %s when all comes %v times as fast\n", plan.Percent(p.Refuse), p.Growth)
+	Notes(&b, &result.Run{Notes: p.Notes})
 	_, err := w.Write(b.Bytes())
 	return err
 }

@@ -188,9 +188,18 @@ func (r *run) noteTrace(m *mapping, in *trace.Reader) {
 	if m.adopted != "" {
 		r.notes = append(r.notes, m.adopted)
 	}
-	if n, lines := in.Late(); n > 0 {
-		r.notes = append(r.notes, fmt.Sprintf("%d lines came later than --reorder allows and were taken as of when they came, the first of them lines %s", n, list(lines)))
+	if late := LateNote(in); late != "" {
+		r.notes = append(r.notes, late)
 	}
+}
+
+// LateNote says which lines of a trace came too late to be put in order, "" if none did.
+func LateNote(in *trace.Reader) string {
+	n, lines := in.Late()
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d lines came later than --reorder allows and were taken as of when they came, the first of them lines %s", n, list(lines))
 }
 
 func list(lines []int) string {

@@ -1,6 +1,7 @@
 package plot
 
 import (
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
@@ -79,6 +80,24 @@ func lines(c *result.Comparison) []drawn {
 	return out
 }
 
+// fullestFirst puts those with the widest gaps last: where two lie on each other, the
+// one below shows through.
+func fullestFirst(all []drawn) []drawn {
+	ink := func(d drawn) float64 {
+		var on, all vg.Length
+		for i, v := range d.style.Dashes {
+			if all += v; i%2 == 0 {
+				on += v
+			}
+		}
+		if all == 0 {
+			return 1
+		}
+		return float64(on / all)
+	}
+	return slices.SortedStableFunc(slices.Values(all), func(a, b drawn) int { return cmp.Compare(ink(b), ink(a)) })
+}
+
 const (
 	chartHeight = 236 // of the least
 	chartFrame  = 66  // title, axis and gap
@@ -131,7 +150,7 @@ func chart(c *result.Comparison) part {
 		f.axes(smallPen, 5) // over the area
 		f.StrokeLines(rateLine, f.ClipLinesY(promised)...)
 		f.StrokeLines(arrivedLine, f.ClipLinesY(f.rise(c.Step, floats(c.Arrived)))...)
-		for _, d := range all {
+		for _, d := range fullestFirst(all) {
 			f.StrokeLines(d.style, f.ClipLinesY(f.rise(c.Step, floats(d.series)))...)
 		}
 		f.base()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/go-sluice/sluice/internal/result"
 )
@@ -81,6 +82,16 @@ func TestEqualAlgorithmsAreOneLine(t *testing.T) {
 	}
 	require.Contains(t, svg, "= algorithm 1")
 	require.Contains(t, svg, "came: 3,000")
+}
+
+// Lines that lie on each other show through: the solid ones are at the bottom.
+func TestSolidLinesAreBelow(t *testing.T) {
+	sorted := fullestFirst(lines(comparison("a", .1, .2, .3, .4, .5, .6, .7, .8, .9)))
+	require.Len(t, sorted, 9)
+	require.Empty(t, sorted[0].style.Dashes)
+	require.Empty(t, sorted[1].style.Dashes)
+	require.NotEmpty(t, sorted[2].style.Dashes)
+	require.Equal(t, []vg.Length{2, 2}, sorted[8].style.Dashes)
 }
 
 // A line keeps its look from chart to chart, also where others are missing or equal.

@@ -22,12 +22,12 @@ var (
 	tokenBucket    = limiter{"token bucket", conformance.Bucket, maker(algo.NewTokenBucket)}
 	gcra           = limiter{"GCRA", conformance.Bucket, maker(algo.NewGCRA)}
 	leakyMeter     = limiter{"leaky meter", conformance.Bucket, maker(algo.NewLeakyMeter)}
-	leakyQueue     = limiter{"leaky queue", conformance.Promise{Most: queueMost}, maker(algo.NewLeakyQueue)}
+	leakyQueue     = limiter{"leaky queue", conformance.Promise{Most: queueMost, Plain: true}, maker(algo.NewLeakyQueue)}
 	oneLimit       = limiter{"dual leaky bucket of one limit", conformance.Bucket, dual(1)}
-	dualBucket     = limiter{"dual leaky bucket", conformance.Promise{Most: dualMost, Window: true}, dual(2)}
-	fixedWindow    = limiter{"fixed window", conformance.Promise{Most: fixedMost, Window: true}, windowed(algo.NewFixedWindow)}
-	slidingLog     = limiter{"sliding log", conformance.Promise{Most: logMost, Window: true}, windowed(algo.NewSlidingLog)}
-	slidingCounter = limiter{"sliding counter", conformance.Promise{Most: counterMost, Window: true}, windowed(algo.NewSlidingCounter)}
+	dualBucket     = limiter{"dual leaky bucket", conformance.Promise{Most: dualMost}, dual(2)}
+	fixedWindow    = limiter{"fixed window", conformance.Promise{Most: fixedMost}, windowed(algo.NewFixedWindow)}
+	slidingLog     = limiter{"sliding log", conformance.Promise{Most: logMost}, windowed(algo.NewSlidingLog)}
+	slidingCounter = limiter{"sliding counter", conformance.Promise{Most: counterMost}, windowed(algo.NewSlidingCounter)}
 
 	limiters = []limiter{tokenBucket, gcra, leakyMeter, leakyQueue, oneLimit, dualBucket, fixedWindow, slidingLog, slidingCounter}
 )

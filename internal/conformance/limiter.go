@@ -29,13 +29,12 @@ type Promise struct {
 	// included.
 	Most func(rate algo.Rate, burst int64, w time.Duration) *big.Rat
 
-	// Window says that it is one that counts in windows, and so is not to the last unit
-	// a bucket: what it lets through depends on where they begin.
-	Window bool
+	// Plain says that it decides as one bucket of that rate and burst, to the last unit.
+	Plain bool
 }
 
 // Bucket is the promise of a token bucket: burst + rate*w.
-var Bucket = Promise{Most: func(r algo.Rate, burst int64, w time.Duration) *big.Rat {
+var Bucket = Promise{Plain: true, Most: func(r algo.Rate, burst int64, w time.Duration) *big.Rat {
 	most := new(big.Rat).Mul(r.Fraction(), new(big.Rat).SetInt64(int64(w)))
 	return most.Add(most, new(big.Rat).SetInt64(burst))
 }}
@@ -75,11 +74,11 @@ func (s suite) run(t *testing.T) {
 		check func(testing.TB)
 		skip  bool
 	}{
-		{"Steps", s.steps, s.Window},
+		{"Steps", s.steps, !s.Plain},
 		{"CostErrors", s.costErrors, false},
 		{"ZeroCostAsks", s.zeroCostAsks, false},
 		{"Burst", s.burst, false},
-		{"LongRunRate", s.longRunRate, s.Window},
+		{"LongRunRate", s.longRunRate, !s.Plain},
 		{"NoWindowIsOver", s.noWindowIsOver, false},
 		{"RefusalsChargeNobody", s.refusalsChargeNobody, false},
 		{"RetryAfterIsHonest", s.retryAfterIsHonest, false},
@@ -323,7 +322,7 @@ func (s suite) remainingAndReset(t testing.TB) {
 				break
 			}
 			// A unit is missing as long as a tick is, and a tick is less than a step.
-			if sooner := allow(t, l, now.Add(v.Reset-s.unit), 0); sooner.Reset != s.unit || !s.Window && sooner.Remaining >= size {
+			if sooner := allow(t, l, now.Add(v.Reset-s.unit), 0); sooner.Reset != s.unit || s.Plain && sooner.Remaining >= size {
 				require.Failf(t, "full too soon", "%v: %+v", r, sooner)
 			}
 			now = now.Add(v.Reset)

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/go-sluice/sluice/algo"
+	"github.com/go-sluice/sluice/config"
 )
 
 func options() Options {
@@ -114,4 +117,34 @@ func TestNothingToPlanFor(t *testing.T) {
 	require.NoError(t, err, "one request of no length")
 	require.Equal(t, int64(math.MaxInt64), p.Classes[0].Planned.Limit.Burst)
 	require.NotEqual(t, algo.Rate{}, p.Classes[0].Planned.Limit.Rate)
+}
+
+// What no tree can hold is an error, not a tree that is wrong.
+func TestTooFastForATree(t *testing.T) {
+	r := NewRecorder()
+	for _, class := range []string{"a", "b"} {
+		for range 3 {
+			r.Add(0, []string{class}, math.MaxInt64/4)
+		}
+	}
+	o := options()
+	o.Few = 0
+	p, err := r.Make(o, 0)
+	require.NoError(t, err)
+	require.ErrorContains(t, p.Tree(io.Discard, "x", "units"), "no tree can be made of these classes: ")
+}
+
+// Many classes with others above them, in any order.
+func TestManyLevels(t *testing.T) {
+	r := NewRecorder()
+	for i := range 20_000 {
+		r.Add(time.Duration(i)*time.Millisecond, []string{fmt.Sprint("t", i%200), fmt.Sprint("c", i%7), fmt.Sprint("d", i%3)}, 1)
+	}
+	p, err := r.Make(options(), 20*time.Second)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, p.Tree(&b, "x", "requests"))
+	f, err := config.Parse("x", []byte(b.String()))
+	require.NoError(t, err)
+	require.Len(t, f.Root.Children, 200)
 }

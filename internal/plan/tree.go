@@ -53,13 +53,13 @@ func (p *Plan) Tree(w io.Writer, source, unit string) error {
 	return err
 }
 
-// child returns the inner class of that name, made if there is none.
+// child returns the inner class of that name, made if there is none. Classes come in the
+// order of what is above them, so it is the last one or new.
 func (n *node) child(name string) *node {
-	i := slices.IndexFunc(n.children, func(c *node) bool { return c.name == name && c.class == nil })
-	if i < 0 {
-		i, n.children = len(n.children), append(n.children, &node{name: name})
+	if i := len(n.children) - 1; i < 0 || n.children[i].name != name || n.children[i].class != nil {
+		n.children = append(n.children, &node{name: name})
 	}
-	return n.children[i]
+	return n.children[len(n.children)-1]
 }
 
 // add works out the limits of n from those of its children.
@@ -82,8 +82,9 @@ func (n *node) add() {
 		n.largest, n.template = max(n.largest, c.largest), n.template || c.template
 	}
 	perSecond, _ := sum.Float64()
-	for perSecond *= 1e9; n.limit.Rate.Fraction().Cmp(sum) < 0; perSecond *= 1.0001 {
-		n.limit.Rate = round(perSecond)
+	n.limit.Rate = round(perSecond * 1e9)
+	if n.limit.Rate.Fraction().Cmp(sum) < 0 { // by what floats lose
+		n.limit.Rate = round(perSecond * 1e9 * 1.001)
 	}
 	n.burst += max(n.largest, n.limit.Rate.Over(time.Second/10))
 }

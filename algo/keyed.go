@@ -12,8 +12,9 @@ import "fmt"
 // as new. So a flood of made-up names exhausts no memory, and makes no limit of a key
 // that has a place as new: forgetting a key that is not at rest would.
 //
-// A decision is O(1), amortised, and allocates only when there are more keys than before. Keys are kept as they come:
-// bound the length of those from outside. A Keyed is for one goroutine at a time.
+// A decision is O(1), amortised, and allocates only when there are more keys than before.
+// Keys are kept as they come: bound the length of those from outside. A Keyed is for one
+// goroutine at a time.
 type Keyed[K comparable] struct {
 	fresh   func() Limiter
 	most    int

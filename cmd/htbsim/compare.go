@@ -183,9 +183,9 @@ func (f *compareFlags) setup(unit string) (compare.Setup, error) {
 		}
 	}
 	if s.Peak.Rate.IsZero() {
-		half := s.Rate.Fraction()
+		perNano := s.Rate.Fraction()
 		var err error
-		if s.Peak.Rate, err = algo.NewRate(2*half.Num().Int64(), time.Duration(half.Denom().Int64())); err != nil {
+		if s.Peak.Rate, err = algo.NewRate(2*perNano.Num().Int64(), time.Duration(perNano.Denom().Int64())); err != nil {
 			return s, fmt.Errorf("htbsim: --peak is missing: twice the rate is too fast, write one")
 		}
 	}

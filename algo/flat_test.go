@@ -224,6 +224,18 @@ func TestQueueSpacesEvenly(t *testing.T) {
 	}
 }
 
+// Windows are as long, and begin at multiples of their length, before time 0, too.
+func TestWindowsBeforeZero(t *testing.T) {
+	f := fixedWindow.make(t, algo.PerSecond(3), 3)
+	half := algo.Time(time.Second / 2)
+	for _, begin := range []algo.Time{-2, -1, 0, 1} {
+		at := begin*2*half + half
+		require.True(t, ask(t, f, at, 3).Allowed, "%v", at)
+		v := ask(t, f, at, 1)
+		require.Equal(t, algo.Verdict{RetryAfter: time.Second / 2, Reset: time.Second / 2}, v)
+	}
+}
+
 // A refusal by one limit charges none: 5000 per hour and 20 per second.
 func TestDualRefusalChargesNone(t *testing.T) {
 	hour, err := algo.NewRate(5000, time.Hour)

@@ -116,11 +116,11 @@ func timed(want bool, loops ...loop) trial {
 	return trial{round: func() (figures, error) {
 		if n == 0 {
 			for n = 1000; ; n *= 2 { // warm up, and find how many fit
-				start := time.Now()
+				cpu := rig.CPU()
 				if _, err := run(n); err != nil {
 					return nil, err
 				}
-				if time.Since(start) > turn {
+				if rig.CPU()-cpu > turn {
 					break
 				}
 			}

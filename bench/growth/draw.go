@@ -74,21 +74,22 @@ func (p *panel) plot() (*plot.Plot, error) {
 	}
 	out.Title.TextStyle.Font.Size, out.Title.Padding = 12, 6
 	out.Y.Min = 0
-	if p.log > 0 {
+	if p.log {
 		out.X.Scale = plot.LogScale{}
 	}
 	out.X.Tick.Marker = plot.ConstantTicks(p.ticks())
+	out.Y.Tick.Marker = whole{}
 	grid := plotter.NewGrid()
 	grid.Vertical.Color = nil
 	grid.Horizontal.Color = color.Gray{0xDD}
 	out.Add(grid)
 	out.Legend.Top, out.Legend.Left, out.Legend.Padding = true, true, 2
-	most := 0.0
+	least, most := math.Inf(1), 0.0
 	for i, c := range p.curves {
 		xy := make(plotter.XYs, len(c.at))
 		for k, x := range c.at {
 			xy[k] = plotter.XY{X: x.x, Y: x.ns}
-			most = max(most, x.ns)
+			least, most = min(least, x.ns), max(most, x.ns)
 		}
 		line, dots, err := plotter.NewLinePoints(xy)
 		if err != nil {
@@ -99,8 +100,41 @@ func (p *panel) plot() (*plot.Plot, error) {
 		out.Add(line, dots)
 		out.Legend.Add(c.name, line, dots)
 	}
-	out.Y.Max = most * (1.1 + 0.12*float64(len(p.curves))) // room for the legend
+	room := 1.1 + 0.12*float64(len(p.curves)) // for the legend
+	out.Y.Max = most * room
+	if p.logCost {
+		out.Y.Scale, out.Y.Tick.Marker = plot.LogScale{}, octaves{}
+		out.Y.Min = least / 1.3
+		out.Y.Max = most * math.Pow(most/least, room-1)
+	}
 	return out, nil
+}
+
+// whole is for ticks without decimals.
+type whole struct{}
+
+func (whole) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i, t := range ticks {
+		if t.Label != "" {
+			ticks[i].Label = fmt.Sprintf("%.0f", t.Value)
+		}
+	}
+	return ticks
+}
+
+// octaves marks 1, 2 and 5 times each power of ten.
+type octaves struct{}
+
+func (octaves) Ticks(low, high float64) (ticks []plot.Tick) {
+	for k := math.Pow(10, math.Floor(math.Log10(low))); k <= high; k *= 10 {
+		for _, m := range []float64{1, 2, 5} {
+			if v := m * k; v >= low && v <= high {
+				ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprintf("%.0f", v)})
+			}
+		}
+	}
+	return ticks
 }
 
 // ticks marks every point of the first curve.

@@ -8,8 +8,8 @@
 // Each point is the median of six rounds. A round has five turns, in each of which every
 // point of every curve of a panel is measured for 20 ms, beginning with another one. The cost is
 // the time of the processor that one goroutine takes for a decision, reading the clock
-// included; with several goroutines what passes, over the decisions of all. All the trees
-// of a panel are there at once: the largest panel needs about 10 GB for ten million leaves,
+// included; with several goroutines what passes, over the decisions of all, and of a round
+// the best turn, as others may use the cores too. All the trees of a panel are there at once: the largest panel needs about 10 GB for ten million leaves,
 // and leaves out what does not fit.
 package main
 
@@ -30,7 +30,8 @@ import (
 // panel is one part of the picture.
 type panel struct {
 	title, x string
-	log      float64 // base of the x axis; 0: even
+	log      bool // the x axis
+	logCost  bool // the y axis
 	cores    int
 	curves   []*curve
 }
@@ -123,10 +124,14 @@ func (p *panel) measure(rounds int) error {
 				if err != nil {
 					return fmt.Errorf("%s: %v: %w", p.title, x.x, err)
 				}
-				if t == 0 {
-					x.rounds = append(x.rounds, 0)
+				switch {
+				case t == 0:
+					x.rounds = append(x.rounds, ns)
+				case len(x.loops) > 1:
+					x.rounds[r] = min(x.rounds[r], ns)
+				default: // the mean
+					x.rounds[r] += (ns - x.rounds[r]) / float64(t+1)
 				}
-				x.rounds[r] += ns / turns
 			}
 		}
 	}

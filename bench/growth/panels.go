@@ -56,7 +56,7 @@ func depth() *panel {
 		on(leaf)(2) // what it has at first
 		refused.add(float64(levels), false, on(leaf))
 	}
-	return &panel{title: "Depth of the tree", x: "levels", cores: 1, curves: []*curve{refused, own, lent}}
+	return &panel{title: "Depth of the tree", x: "levels", logCost: true, cores: 1, curves: []*curve{refused, own, lent}}
 }
 
 // chain returns the leaf at the end. Classes below the root have the rate given, a half for
@@ -103,7 +103,7 @@ func children() *panel {
 		one.add(float64(n), true, on(leaves[0]))
 		all.add(float64(n), true, on(leaves...))
 	}
-	return &panel{title: "Children of a class", x: "children", log: 10, cores: 1, curves: []*curve{all, one}}
+	return &panel{title: "Children of a class", x: "children", log: true, cores: 1, curves: []*curve{all, one}}
 }
 
 // goroutines is of a tree of three levels: each has a leaf of its own.
@@ -129,7 +129,7 @@ func goroutines() *panel {
 		ours.add(float64(n), true, loops...)
 		theirs.add(float64(n), true, shared...)
 	}
-	return &panel{title: "Goroutines, on two cores", x: "goroutines", log: 2, cores: 2, curves: []*curve{ours, theirs}}
+	return &panel{title: "Goroutines, on two cores", x: "goroutines", log: true, cores: 2, curves: []*curve{ours, theirs}}
 }
 
 // perLeaf is how much memory a live leaf and its peer may need.
@@ -150,7 +150,7 @@ func liveLeaves(most int) *panel {
 		ours.add(float64(n), true, inOrder(n, order, ask))
 		theirs.add(float64(n), true, inOrder(n, order, sharded()))
 	}
-	return &panel{title: "Live leaves, by name, Zipf 1.1", x: "live leaves", log: 10, cores: 1, curves: []*curve{ours, theirs}}
+	return &panel{title: "Live leaves, by name, Zipf 1.1", x: "live leaves", log: true, cores: 1, curves: []*curve{ours, theirs}}
 }
 
 // inOrder sees n names, twice, then returns decisions by name.

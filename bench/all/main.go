@@ -1,7 +1,7 @@
 // All measures Sluice beside the limiters that Go services use today, and says which of
 // the project's targets are met.
 //
-//	go run ./all                     # everything, in twenty minutes
+//	go run ./all                     # everything, in half an hour
 //	go run ./all -short              # smaller, in about a minute: to see that it works
 //	go run ./all -only 'allowed|two' # the tables whose figure/name matches
 //	go run ./all -json all.json      # every round as well, for programs
@@ -23,6 +23,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -114,22 +115,22 @@ func run(ctx context.Context, w io.Writer, chosen []group, o options, rounds int
 			fmt.Fprintf(w, "\n%s/%s needs %.0f GB of memory, and %.1f are free: left out.\n", g.figure, g.name, g.memory/1e9, free/1e9)
 			continue
 		}
-		t, err := measure(ctx, g, o, rounds)
-		if err != nil {
-			return err
+		var t table
+		if t, err = measure(ctx, g, o, rounds); err != nil {
+			break // with what was measured until then
 		}
 		t.print(w)
 		r.Tables = append(r.Tables, t)
 	}
 	r.verdicts(w)
 	if out == "" {
-		return nil
-	}
-	text, err := json.MarshalIndent(r, "", " ")
-	if err != nil {
 		return err
 	}
-	return os.WriteFile(out, append(text, '\n'), 0o644)
+	text, failed := json.MarshalIndent(r, "", " ")
+	if failed == nil {
+		failed = os.WriteFile(out, append(text, '\n'), 0o644)
+	}
+	return errors.Join(err, failed)
 }
 
 // build builds htbsim of this tree, if a table needs it.

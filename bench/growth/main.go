@@ -80,7 +80,6 @@ func run(w io.Writer, rounds, most int, out string) error {
 	fmt.Fprintf(w, "ns for a decision, medians of %d rounds in turn.\n", rounds)
 	var all []*panel
 	for _, build := range []func() *panel{depth, children, goroutines, func() *panel { return liveLeaves(most) }} {
-		debug.SetGCPercent(400) // while trees are built
 		p := build()
 		if err := p.measure(rounds); err != nil {
 			return err
@@ -99,7 +98,7 @@ func run(w io.Writer, rounds, most int, out string) error {
 
 func (p *panel) measure(rounds int) error {
 	runtime.GC()
-	debug.SetGCPercent(-1) // nothing is allocated from here on
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // nothing is allocated from here on
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(p.cores))
 	var all []*point
 	for _, c := range p.curves {

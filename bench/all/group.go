@@ -24,6 +24,7 @@ type group struct {
 	targets    []target
 	turns      int     // into which a round is divided
 	apart      bool    // a process for each round, one at a time
+	cold       bool    // no turn to warm up
 	once       bool    // one round only
 	long       bool    // not with -short
 	memory     float64 // that has to be free, in bytes

@@ -46,6 +46,9 @@ func measure(ctx context.Context, g group, o options, rounds int) (t table, err 
 			}
 		}
 		for _, p := range all { // a turn to warm up, which is not counted
+			if g.cold {
+				break
+			}
 			if _, err := p.round(); err != nil {
 				return t, err
 			}

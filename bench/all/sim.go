@@ -17,7 +17,7 @@ import (
 func simGroups() []group {
 	g := group{
 		figure: "5", name: "htbsim", title: "htbsim, table and series on: config/tree.yaml under a load and under traces of 2000 clients", cores: 1,
-		columns: []string{"ns", "CPU s", "wall s", "peak MB"}, first: "ns", turns: 1,
+		columns: []string{"ns", "CPU s", "wall s", "peak MB"}, first: "ns", cold: true,
 		contenders: []contender{
 			{"load, 2 M decisions", simulated(load)},
 			{"trace, 1 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 1_000_000) })},
@@ -26,7 +26,7 @@ func simGroups() []group {
 	}
 	long := group{
 		figure: "5", name: "trace", title: "htbsim, a trace of ten million lines", cores: 1,
-		columns: g.columns, first: "ns", turns: 1, long: true,
+		columns: g.columns, first: "ns", cold: true, long: true,
 		contenders: []contender{
 			{"trace, 1 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 1_000_000) })},
 			{"trace, 10 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 10_000_000) })},

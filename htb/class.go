@@ -48,9 +48,9 @@ type class struct {
 // reserve, the tokens those hold now and may claim at any moment.
 //
 // INVARIANT (covered class): sumTAT and sumFill are the sums over exactly the
-// children in filling, so that sumTAT - t*sumFill is, at every instant t, what is
-// missing from what the children could claim at most. A child's debt is not in it,
-// or it would hide what the others have saved.
+// children in filling, among them, once expire has run, none that is full: then
+// sumTAT - t*sumFill is what is missing at t from what the children could claim at most.
+// A child's debt is not in it, or it would hide what the others have saved.
 type inner struct {
 	named []*class          // in the order of the plan
 	index map[string]*class // those and the live children of the template
@@ -131,14 +131,14 @@ func (x *class) chargeRate(now Time, cost Ticks) {
 		up.in.reserveTAT = up.reserve.Charge(up.in.reserveTAT, now, cost)
 		return
 	}
-	up.in.expire(now)
 	x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
 	if have := x.rate.Tokens(x.claimTAT, now); have.Less(cost) {
 		cost = have // the rest is debt
 	}
-	x.claimTAT = x.rate.Charge(x.claimTAT, now, cost)
-	if x.filling > 0 { // not full before, so its TAT grew by just the cost
-		up.in.sumTAT = up.in.sumTAT.Add(cost)
+	before := x.claimTAT
+	x.claimTAT = x.rate.Charge(before, now, cost)
+	if x.filling > 0 { // or full again since, which expire has not seen
+		up.in.sumTAT = up.in.sumTAT.Add(x.claimTAT.Sub(before))
 	} else if !cost.IsZero() {
 		up.in.startFilling(now, x)
 	}

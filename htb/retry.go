@@ -23,6 +23,9 @@ const (
 
 // retryAfter returns how long after now need passes if nothing else comes.
 func (x *class) retryAfter(now Time, need Ticks) time.Duration {
+	for y := x.parent; y != nil; y = y.parent {
+		y.in.expire(now)
+	}
 	from, ok := x.soonest(now, need, &[MaxDepth]place{}) // if nobody had to leave anything to others
 	if !ok {
 		return Never

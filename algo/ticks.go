@@ -45,6 +45,9 @@ func (a Ticks) IsZero() bool { return a == Ticks{} }
 // Float returns a as near as a float64 comes.
 func (a Ticks) Float() float64 { return float64(a.hi)*(1<<64) + float64(a.lo) }
 
+// Uint64 returns a as a number; ok is false when it is over 2^64-1.
+func (a Ticks) Uint64() (v uint64, ok bool) { return a.lo, a.hi == 0 }
+
 // Times returns n amounts of each.
 func Times(n, each uint64) Ticks { return product(n, each) }
 

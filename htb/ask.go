@@ -44,7 +44,9 @@ func (t *Tree) Ask(now Time, cost int64, names ...string) (*Pending, Decision, e
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	return t.ask(x, now, cost)
+	p, d, err := t.ask(x, now, cost)
+	x.park(now)
+	return p, d, err
 }
 
 // Ask is [Tree.Ask] without the lookup.
@@ -56,7 +58,9 @@ func (l *Leaf) Ask(now Time, cost int64) (*Pending, Decision, error) {
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	return l.tree.ask(x, now, cost)
+	p, d, err := l.tree.ask(x, now, cost)
+	x.park(now)
+	return p, d, err
 }
 
 // AskHold is [Tree.Hold] for a leaf that is Remote: if the request is admitted in the
@@ -71,6 +75,7 @@ func (t *Tree) AskHold(now Time, most int64, names ...string) (*Pending, *Hold, 
 	}
 	if !x.asks(most) {
 		h, d, err := t.hold(x, now, most)
+		x.park(now)
 		return nil, h, d, err
 	}
 	p, d, err := t.ask(x, now, most)

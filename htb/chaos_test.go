@@ -32,6 +32,7 @@ func checkState(t require.TestingT, tree *Tree, solvent bool) {
 		}
 		require.Equal(t, live, x.in.dyn.live, x.path())
 		require.Len(t, x.in.dyn.resting, live, x.path())
+		checkTable(t, x)
 		if o := x.in.dyn.overflow; o != nil {
 			walk(o)
 		}

@@ -42,6 +42,7 @@ type class struct {
 	attached    any      // to a leaf that is Remote
 	dynamic     bool     // made from a template
 	dropped     bool     // no longer in the tree; handles look for a live one
+	slot        int      // 1 + that of its record, while it is in the parent's table
 }
 
 // inner is what a class with children has besides: the children, and the
@@ -53,7 +54,7 @@ type class struct {
 // A child's debt is not in it, or it would hide what the others have saved.
 type inner struct {
 	named []*class          // in the order of the plan
-	index map[string]*class // those and the live children of the template
+	index map[string]*class // those and the live children of the template that are classes
 
 	sumTAT  Ticks
 	sumFill uint64
@@ -255,10 +256,15 @@ func (x *class) path() string {
 		return RootPath
 	case up.in != nil && x == up.in.dyn.overflow:
 		return up.restPath()
-	case up.parent == nil:
-		return Path(x.name)
 	}
-	return up.path() + "/" + escape(x.name, false)
+	return up.childPath(x.label())
+}
+
+func (x *class) childPath(name string) string {
+	if x.parent == nil {
+		return Path(name)
+	}
+	return x.path() + "/" + escape(name, false)
 }
 
 // restPath is the row of the children of x that have none of their own.

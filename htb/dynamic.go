@@ -6,17 +6,19 @@ import (
 	"strings"
 )
 
-// How many children that may be at rest are looked at when a name is looked up,
-// and when a new one finds the template full: bounded, so that no decision waits
-// for a long clean-up.
+// How many children that may be at rest are looked at when a name is looked up; how many
+// of those in a table, of which as many are dropped; and how many when a new one finds
+// the template full. They are few, so that no decision waits for a long clean-up.
 const (
-	sweepStep = 2
-	sweepFull = 1024
+	sweepStep  = 2
+	sweepLooks = 4
+	sweepFull  = 1024
 )
 
 // dynamic is what a class above a template has besides.
 type dynamic struct {
-	live     int      // children in the tree
+	table    *table   // of the children that are records; nil before the first
+	live     int      // other children in the tree
 	resting  restHeap // of those, by when they may be at rest
 	overflow *class   // the child that names share past max; made when first needed
 	gone     counts   // counters of the children dropped
@@ -29,24 +31,49 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 		return nil, false
 	}
 	if x.template != nil {
-		x.sweep(now, sweepStep)
+		x.sweep(now)
 	}
-	c, ok := x.in.index[name]
-	return c, ok
+	return x.child(name)
+}
+
+func (x *class) child(name string) (*class, bool) {
+	if c, ok := x.in.index[name]; ok {
+		return c, true
+	}
+	if t := x.in.dyn.table; t != nil {
+		if slot, ok := t.find(name); ok {
+			return t.open(slot, name), true
+		}
+	}
+	return nil, false
+}
+
+// all returns how many children made from the template are in the tree.
+func (dyn *dynamic) all() int {
+	if dyn.table != nil {
+		return dyn.live + dyn.table.n
+	}
+	return dyn.live
 }
 
 // make returns a child for a name that lookup has not found and the template is
 // for: a new one, or the one that names share once there are as many as may be.
 func (x *class) make(now Time, name string) *class {
 	dyn := &x.in.dyn
-	if dyn.live >= x.template.spec.Max {
-		x.sweep(now, sweepFull)
+	if t := dyn.table; dyn.all() >= x.template.spec.Max {
+		x.sweepHeap(now, sweepFull)
+		if t != nil && dyn.all() >= x.template.spec.Max && min(t.calm, t.low) <= now {
+			x.sweepTable(now, sweepFull, 1)
+		}
 	}
-	if dyn.live >= x.template.spec.Max {
+	if dyn.all() >= x.template.spec.Max {
 		if dyn.overflow == nil {
 			dyn.overflow = newClass(x.template, x, Template)
 		}
 		return dyn.overflow
+	}
+	if x.template.tabled() {
+		return x.enter(name)
 	}
 	c := newClass(x.template, x, strings.Clone(name)) // the caller's may be part of something large
 	c.dynamic = true
@@ -56,12 +83,20 @@ func (x *class) make(now Time, name string) *class {
 	return c
 }
 
-// sweep drops children at rest, looking at no more than most of those that may be.
+// sweep drops children at rest, after a few looks.
+func (x *class) sweep(now Time) {
+	x.sweepHeap(now, sweepStep)
+	if x.in.dyn.table != nil {
+		x.sweepTable(now, sweepLooks, sweepStep)
+	}
+}
+
+// sweepHeap looks at those that are classes.
 //
 // An entry's time is no later than when its child is at rest, since charges only
 // put that off: so the first entry in the future ends the search, and one in the
 // past is either dropped or put back with its true time.
-func (x *class) sweep(now Time, most int) {
+func (x *class) sweepHeap(now Time, most int) {
 	dyn := &x.in.dyn
 	for ; most > 0 && len(dyn.resting) > 0 && dyn.resting[0].at <= now; most-- {
 		c := dyn.resting[0].child
@@ -102,12 +137,15 @@ func (x *class) restsAt(now Time) Time {
 	if x.template == nil {
 		return at
 	}
-	x.sweep(now, sweepStep)
+	x.sweep(now)
 	if o := x.in.dyn.overflow; o != nil {
 		at = max(at, o.restsAt(now))
 	}
 	if r := x.in.dyn.resting; len(r) > 0 {
 		at = max(at, r[0].at, now+1)
+	}
+	if t := x.in.dyn.table; t != nil && t.n > 0 {
+		at = max(at, t.restsFrom(now))
 	}
 	return at
 }
@@ -149,6 +187,9 @@ func (x *class) markDropped() {
 func (in *inner) markDropped() {
 	for _, c := range in.index {
 		c.markDropped()
+	}
+	if in.dyn.table != nil {
+		in.dyn.table.markDropped()
 	}
 	if o := in.dyn.overflow; o != nil {
 		o.markDropped()

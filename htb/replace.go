@@ -82,6 +82,9 @@ func (x *class) adopt(now Time, old *plan) (same bool) {
 	for _, q := range x.plan.children {
 		c := was[q.spec.Name]
 		if c == nil {
+			c = in.dyn.table.named(q.spec.Name)
+		}
+		if c == nil {
 			c = newClass(q, x, q.spec.Name)
 		} else {
 			become(c, q)
@@ -114,6 +117,9 @@ func (x *class) adopt(now Time, old *plan) (same bool) {
 		}
 		heap.Push(&in.dyn.resting, resting{rests, c})
 	}
+	if in.dyn.table != nil {
+		x.adoptTable(now, become)
+	}
 	if o := in.dyn.overflow; o != nil && x.template != nil {
 		become(o, x.template)
 	} else if o != nil {
@@ -130,6 +136,9 @@ func (x *class) reshare() {
 	x.in.clocks, x.in.claim = make([]clock, x.prios), claim{}
 	for _, c := range x.in.index {
 		c.mark = Ticks{}
+	}
+	if x.in.dyn.table != nil {
+		x.in.dyn.table.forgetMarks()
 	}
 	if o := x.in.dyn.overflow; o != nil {
 		o.mark = Ticks{}

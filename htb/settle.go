@@ -26,7 +26,9 @@ func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, err
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	return t.hold(x, now, most)
+	h, d, err := t.hold(x, now, most)
+	x.park(now)
+	return h, d, err
 }
 
 // Hold is [Tree.Hold] without the lookup.
@@ -38,7 +40,9 @@ func (l *Leaf) Hold(now Time, most int64) (*Hold, Decision, error) {
 	if err != nil {
 		return nil, Decision{}, err
 	}
-	return l.tree.hold(x, now, most)
+	h, d, err := l.tree.hold(x, now, most)
+	x.park(now)
+	return h, d, err
 }
 
 func (t *Tree) hold(x *class, now Time, most int64) (*Hold, Decision, error) {
@@ -76,6 +80,7 @@ func (h *Hold) Settle(now Time, cost int64) error {
 	h.weigh(now, cost-h.cost)
 	h.leaf.reborrow(h.lender, cost-h.cost)
 	h.leaf.countSettled(h.lender, cost-h.cost)
+	h.leaf.park(now)
 	return nil
 }
 

@@ -137,13 +137,19 @@ func (x *class) snapshot(all []snap) []snap {
 	if x.in == nil {
 		return append(all, s)
 	}
-	s.live = x.in.dyn.live
+	s.live = x.in.dyn.all()
 	all = append(all, s)
 	for _, c := range x.in.named {
 		all = c.snapshot(all)
 	}
 	for _, r := range x.in.dyn.resting {
 		all = r.child.snapshot(all)
+	}
+	if t := x.in.dyn.table; t != nil {
+		for slot := range t.n {
+			name := string(t.name(t.record(slot)))
+			all = append(all, snap{name: name, depth: x.depth + 1, leaf: true, dynamic: true, counts: t.counts(slot)})
+		}
 	}
 	if x.template == nil && x.in.dyn.gone == (counts{}) {
 		return all

@@ -136,7 +136,9 @@ func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return t.take(x, now, cost)
+	d, err := t.take(x, now, cost)
+	x.park(now)
+	return d, err
 }
 
 // take decides and books.
@@ -149,6 +151,9 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 	v := x.decide(now, need)
 	x.count(v, cost)
 	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, Outage: v.why == NoStore, tree: t, leaf: x, at: now}
+	if x.slot > 0 {
+		d.leaf, d.name = x.parent, x.name
+	}
 	if d.Allowed {
 		x.charge(now, v.by, cost)
 		x.borrow(now, v.by, cost)
@@ -170,6 +175,7 @@ type Leaf struct {
 	tree  *Tree
 	names []string
 	class *class // guarded by tree.mu; nil before the first use
+	slot  int    // above 0: of the leaf in the table of that class, if it still is the leaf's
 }
 
 // Path returns the leaf's path.
@@ -186,16 +192,27 @@ func (l *Leaf) Allow(now Time, cost int64) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	return l.tree.take(x, now, cost)
+	d, err := l.tree.take(x, now, cost)
+	x.park(now)
+	return d, err
 }
 
 func (l *Leaf) live(now Time, cost int64) (*class, error) {
-	if x := l.class; x != nil && cost >= 0 && !x.dropped && x.in == nil {
-		return x, nil
+	if x := l.class; x != nil && cost >= 0 && !x.dropped {
+		if x.in == nil && l.slot == 0 {
+			return x, nil
+		}
+		if c, ok := x.at(l.slot, l.names); ok {
+			return c, nil
+		}
 	}
 	x, shared, err := l.tree.find(now, l.names, cost)
-	if l.class = x; shared { // until there is room for its own
+	l.class, l.slot = x, 0
+	switch {
+	case shared: // until there is room for its own
 		l.class = nil
+	case x != nil && x.slot > 0:
+		l.class, l.slot = x.parent, x.slot
 	}
 	return x, err
 }
@@ -217,6 +234,7 @@ type Decision struct {
 
 	tree *Tree
 	leaf *class
+	name string // if not empty: of the child of leaf that is the leaf
 	at   Time
 }
 
@@ -241,11 +259,30 @@ func (d Decision) RefusedBy() string {
 func (d Decision) class() string {
 	d.tree.mu.Lock()
 	defer d.tree.mu.Unlock()
-	x := d.leaf
-	for range d.Up {
+	x, up := d.leaf, d.Up
+	if d.name != "" {
+		if up--; up < 0 {
+			return x.childPath(d.name)
+		}
+	}
+	for range up {
 		x = x.parent
 	}
 	return x.path()
+}
+
+// now returns the leaf as it is at the time of the decision, or of the latest after it;
+// false if it is no more.
+func (d Decision) now() (*class, Time, bool) {
+	now, x := d.tree.advance(d.at), d.leaf
+	if d.name == "" {
+		return x, now, true
+	}
+	if x.dropped || x.in == nil {
+		return nil, now, false
+	}
+	x, ok := x.child(d.name)
+	return x, now, ok
 }
 
 // Remaining returns the most units that would pass in one request now: at the
@@ -257,10 +294,11 @@ func (d Decision) Remaining() int64 {
 	}
 	d.tree.mu.Lock()
 	defer d.tree.mu.Unlock()
-	if d.leaf.dropped || d.leaf.in != nil {
+	x, now, ok := d.now()
+	if !ok || x.dropped || x.in != nil {
 		return 0
 	}
-	return d.leaf.remaining(d.tree.advance(d.at))
+	return x.remaining(now)
 }
 
 // Reset returns how long from then on the leaf's own buckets need to be full
@@ -271,6 +309,9 @@ func (d Decision) Reset() time.Duration {
 	}
 	d.tree.mu.Lock()
 	defer d.tree.mu.Unlock()
-	now := d.tree.advance(d.at)
-	return max(0, d.leaf.bucketsFullAt().Sub(now))
+	x, now, ok := d.now()
+	if !ok {
+		return 0
+	}
+	return max(0, x.bucketsFullAt().Sub(now))
 }

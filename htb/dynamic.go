@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// How many children that may be at rest are looked at when a name is looked up; how many
-// of those in a table, of which as many are dropped; and how many when a new one finds
-// the template full. They are few, so that no decision waits for a long clean-up.
+// How many children that may be at rest are looked at when a name is looked up, and when
+// a new one finds the template full: bounded, so that no decision waits for a long
+// clean-up. Of those in a table, where the looks are at all in turn, it is one and some
+// more for each new name: so there are at most a third more than are not at rest.
 const (
-	sweepStep  = 2
-	sweepLooks = 4
-	sweepFull  = 1024
+	sweepStep = 2
+	sweepFull = 1024
+	sweepNew  = 4
 )
 
 // dynamic is what a class above a template has besides.
@@ -62,8 +63,8 @@ func (x *class) make(now Time, name string) *class {
 	dyn := &x.in.dyn
 	if t := dyn.table; dyn.all() >= x.template.spec.Max {
 		x.sweepHeap(now, sweepFull)
-		if t != nil && dyn.all() >= x.template.spec.Max && min(t.calm, t.low) <= now {
-			x.sweepTable(now, sweepFull, 1)
+		if t != nil && dyn.all() >= x.template.spec.Max {
+			x.sweepTable(now, sweepFull)
 		}
 	}
 	if dyn.all() >= x.template.spec.Max {
@@ -73,6 +74,9 @@ func (x *class) make(now Time, name string) *class {
 		return dyn.overflow
 	}
 	if x.template.tabled() {
+		if t := dyn.table; t != nil {
+			x.sweepTable(now, sweepNew)
+		}
 		return x.enter(name)
 	}
 	c := newClass(x.template, x, strings.Clone(name)) // the caller's may be part of something large
@@ -86,8 +90,8 @@ func (x *class) make(now Time, name string) *class {
 // sweep drops children at rest, after a few looks.
 func (x *class) sweep(now Time) {
 	x.sweepHeap(now, sweepStep)
-	if x.in.dyn.table != nil {
-		x.sweepTable(now, sweepLooks, sweepStep)
+	if t := x.in.dyn.table; t != nil {
+		x.sweepTable(now, 1)
 	}
 }
 
@@ -145,7 +149,7 @@ func (x *class) restsAt(now Time) Time {
 		at = max(at, r[0].at, now+1)
 	}
 	if t := x.in.dyn.table; t != nil && t.n > 0 {
-		at = max(at, t.restsFrom(now))
+		at = max(at, t.restsFrom(), now+1)
 	}
 	return at
 }

@@ -61,14 +61,14 @@ func (t *table) park(now Time, x *class) {
 		}
 	case x != t.scratch:
 		t.unpin(x)
-		t.calm = min(t.calm, t.restsAt(now, x.parent, x.slot-1))
+		t.note(t.restsAt(now, x.parent, x.slot-1))
 		if x.slot = 0; len(t.spare) < mostSpare {
 			t.spare = append(t.spare, x)
 		}
 	}
 	if t.fresh {
 		t.fresh = false
-		t.calm = min(t.calm, t.restsAt(now, x.parent, t.n-1))
+		t.note(t.restsAt(now, x.parent, t.n-1))
 	}
 }
 
@@ -138,22 +138,24 @@ func (t *table) markDropped() {
 	}
 }
 
-// sweepTable looks at no more than most leaves of the table of x, and drops those at
-// rest, at most so many. The hand goes round: with two looks a decision it comes by
-// everyone in half as many decisions as there are leaves.
-func (x *class) sweepTable(now Time, most, drops int) {
+// sweepTable looks at the next leaves in the table of x, no more than most, and drops the
+// first that is at rest.
+func (x *class) sweepTable(now Time, most int) {
 	t := x.in.dyn.table
-	for ; most > 0 && drops > 0 && t.n > 0; most-- {
+	if now < t.restsFrom() {
+		return
+	}
+	for ; most > 0 && t.n > 0; most-- {
 		if t.hand >= t.n {
 			t.hand, t.calm, t.low = 0, t.low, math.MaxInt64
 		}
-		if at := t.restsAt(now, x, t.hand); at > math.MinInt64 {
-			t.low = min(t.low, at)
-			t.hand++
-			continue
+		at := t.restsAt(now, x, t.hand)
+		if at == math.MinInt64 {
+			x.dropSlot(t.hand) // the last one is there now
+			return
 		}
-		x.dropSlot(t.hand) // the last one is here now
-		drops--
+		t.low = min(t.low, at)
+		t.hand++
 	}
 }
 
@@ -170,8 +172,11 @@ func (x *class) dropSlot(slot int) {
 	t.remove(slot)
 }
 
-// restsFrom returns a time to come before which no leaf of the table is at rest.
-func (t *table) restsFrom(now Time) Time { return max(now.Add(1), min(t.calm, t.low)) }
+// note says from when on a leaf may be at rest of which the hand could not know.
+func (t *table) note(at Time) { t.calm, t.low = min(t.calm, at), min(t.low, at) }
+
+// restsFrom returns a time before which no leaf of the table is at rest.
+func (t *table) restsFrom() Time { return min(t.calm, t.low) }
 
 // adoptTable gives the leaves in the table of x the template of its plan, or, where that
 // is for none, takes them out.
@@ -221,7 +226,7 @@ func (t *table) become(now Time, x *class, p *plan, become func(*class, *plan)) 
 		}
 		become(c, p)
 		c.slot = 1 + t.insert(string(was.name(was.record(slot))))
-		t.chunks[slot/chunkSize].base = was.chunks[slot/chunkSize].base
+		t.bases[slot/chunkSize] = was.bases[slot/chunkSize]
 		if pin || !t.store(c, now) {
 			t.pin(c)
 		}
@@ -230,12 +235,11 @@ func (t *table) become(now Time, x *class, p *plan, become func(*class, *plan)) 
 
 // forgetMarks starts all leaves anew, as those that have borrowed nothing.
 func (t *table) forgetMarks() {
-	for i := range t.chunks {
-		c := &t.chunks[i]
-		c.base = Ticks{}
-		for j := range c.records {
-			c.records[j].mark = 0
-		}
+	for i := range t.bases {
+		t.bases[i] = Ticks{}
+	}
+	for slot := range t.n {
+		t.record(slot).mark = 0
 	}
 	for _, x := range t.pinned {
 		x.mark = Ticks{}

@@ -75,7 +75,7 @@ func (t *table) load(x *class, slot int) {
 	r := t.record(slot)
 	x.slot = slot + 1
 	x.rateTAT, x.ceilTAT = tat(x.rate, r.at, r.owed[0]), tat(x.ceil, r.at, r.owed[1])
-	x.mark = t.chunks[slot/chunkSize].mark(r)
+	x.mark = t.mark(slot, r)
 	x.counts = r.counts()
 	if n := len(x.also); n > 0 {
 		if len(x.alsoTAT) != n {
@@ -96,11 +96,10 @@ func (t *table) store(x *class, now Time) bool {
 }
 
 func (t *table) storeMark(x *class, slot int) bool {
-	c := &t.chunks[slot/chunkSize]
-	over, ok := x.mark.Sub(c.base).Uint64()
+	over, ok := x.mark.Sub(t.bases[slot/chunkSize]).Uint64()
 	if !ok {
-		c.rebase(x.clock().low)
-		if over, ok = x.mark.Sub(c.base).Uint64(); !ok {
+		t.rebase(slot/chunkSize, x.clock().low)
+		if over, ok = x.mark.Sub(t.bases[slot/chunkSize]).Uint64(); !ok {
 			return false
 		}
 	}
@@ -132,22 +131,25 @@ func (t *table) storeOwed(x *class, r *record, now Time) bool {
 	return ok
 }
 
-// mark returns that of a record of the chunk.
-func (c *chunk) mark(r *record) Ticks { return c.base.Add(algo.Times(r.mark, 1)) }
+// mark returns that of the record in a slot.
+func (t *table) mark(slot int, r *record) Ticks {
+	return t.bases[slot/chunkSize].Add(algo.Times(r.mark, 1))
+}
 
 // rebase counts the marks of a chunk from another one on, than which none is less for
 // all that it means.
-func (c *chunk) rebase(base Ticks) {
-	if !c.base.Less(base) {
+func (t *table) rebase(chunk int, base Ticks) {
+	was := t.bases[chunk]
+	if !was.Less(base) {
 		return
 	}
-	for i := range c.records {
-		r := &c.records[i]
-		if over, ok := c.mark(r).Sub(base).Uint64(); ok {
+	for i, records := 0, t.chunk(chunk); i < len(records); i++ {
+		r := &records[i]
+		if over, ok := was.Add(algo.Times(r.mark, 1)).Sub(base).Uint64(); ok {
 			r.mark = over
 		}
 	}
-	c.base = base
+	t.bases[chunk] = base
 }
 
 // words are what a record has on a shelf, before its name, for further limits: what was
@@ -187,9 +189,9 @@ func (t *table) restsAt(now Time, x *class, slot int) Time {
 			}
 		}
 	}
-	k := &x.in.clocks[p.turn]
-	if mark := t.chunks[slot/chunkSize].mark(r); k.least(x.window.at(now)).Less(mark) {
-		return max(soon, k.passes(x.window, mark))
+	window := x.window.at(now)
+	if x.in.clocks[p.turn].least(window).Less(t.mark(slot, r)) { // which changes from window to window
+		return max(soon, x.window.begins(window+1))
 	}
 	return math.MinInt64
 }

@@ -12,8 +12,10 @@ import (
 // INVARIANT: pinned has exactly the slots whose record says so.
 type table struct {
 	n      int
-	chunks []chunk
-	index  index // while there are many
+	first  []record // the first chunkSize, or as many as there are
+	rest   []*[chunkSize]record
+	bases  []Ticks // what marks are counted from, of each so many
+	index  index   // while there are many
 	more   shelves
 	limits int          // further ones that each leaf has
 	seed   maphash.Seed // so that nobody can make up names that collide
@@ -27,15 +29,9 @@ type table struct {
 	calm, low Time // before these no leaf is at rest of those that the hand passed: in the round before, in this one
 }
 
-// chunk is part of the records. Only the first may have fewer than chunkSize.
-type chunk struct {
-	records []record
-	base    Ticks // of their marks
-}
-
 const (
-	chunkSize = 512 // 32 KiB
-	unindexed = 16  // as many names are looked through one by one
+	chunkSize = 2048 // 128 KiB
+	unindexed = 16   // as many names are looked through one by one
 	mostSpare = 64
 )
 
@@ -44,7 +40,18 @@ func newTable(limits int) *table {
 }
 
 func (t *table) record(slot int) *record {
-	return &t.chunks[slot/chunkSize].records[slot%chunkSize]
+	if slot < chunkSize {
+		return &t.first[slot]
+	}
+	return &t.rest[slot/chunkSize-1][slot%chunkSize]
+}
+
+// chunk returns the records whose marks are counted from the same base.
+func (t *table) chunk(i int) []record {
+	if i == 0 {
+		return t.first
+	}
+	return t.rest[i-1][:]
 }
 
 // words are those of a record for further limits.
@@ -84,14 +91,15 @@ func (t *table) find(name string) (slot int, ok bool) {
 // insert adds a leaf that is new.
 func (t *table) insert(name string) (slot int) {
 	slot = t.n
-	if slot == len(t.chunks)*chunkSize {
-		t.chunks = append(t.chunks, chunk{})
+	switch {
+	case slot < len(t.first):
+	case slot < chunkSize:
+		t.resize(max(4, 2*slot))
+	case slot == chunkSize*(1+len(t.rest)):
+		t.rest = append(t.rest, new([chunkSize]record))
 	}
-	switch c := &t.chunks[slot/chunkSize]; {
-	case slot >= chunkSize && c.records == nil:
-		c.records = make([]record, chunkSize)
-	case slot == len(c.records):
-		c.resize(max(4, 2*slot))
+	if slot%chunkSize == 0 {
+		t.bases = append(t.bases[:slot/chunkSize], Ticks{})
 	}
 	t.n++
 	*t.record(slot) = record{at: math.MinInt64}
@@ -164,8 +172,8 @@ func (t *table) move(from, to int) {
 		t.pinned[to], x.slot = x, to+1
 		return
 	}
-	mark := t.chunks[from/chunkSize].mark(r)
-	over, ok := mark.Sub(t.chunks[to/chunkSize].base).Uint64()
+	mark := t.mark(from, r)
+	over, ok := mark.Sub(t.bases[to/chunkSize]).Uint64()
 	if r.mark = over; !ok { // far ahead of where the others there were counted from
 		x := t.class()
 		t.load(x, to)
@@ -176,20 +184,20 @@ func (t *table) move(from, to int) {
 
 // shrink gives memory back, a part at a time. What is left has room for some that come.
 func (t *table) shrink() {
-	if spare := len(t.chunks) - 2; spare >= 0 && t.n <= spare*chunkSize {
-		t.chunks[spare+1] = chunk{}
-		t.chunks = t.chunks[:spare+1]
+	if spare := len(t.rest) - 1; spare >= 0 && t.n <= spare*chunkSize {
+		t.rest[spare] = nil
+		t.rest = t.rest[:spare]
 	}
-	if n := len(t.chunks[0].records); len(t.chunks) == 1 && n > unindexed && t.n <= n/4 {
-		t.chunks[0].resize(n / 2)
+	if n := len(t.first); n > unindexed && t.n <= n/4 {
+		t.resize(n / 2)
 	}
 	if t.n < unindexed/2 {
 		t.index = index{}
 	}
 }
 
-func (c *chunk) resize(n int) {
-	records := make([]record, n)
-	copy(records, c.records)
-	c.records = records
+func (t *table) resize(first int) {
+	records := make([]record, first)
+	copy(records, t.first)
+	t.first = records
 }

@@ -8,8 +8,9 @@ import (
 
 // How many children that may be at rest are looked at when a name is looked up, and when
 // a new one finds the template full: bounded, so that no decision waits for a long
-// clean-up. Of those in a table, where the looks are at all in turn, it is one and some
-// more for each new name: so there are at most a third more than are not at rest.
+// clean-up. Of those in a table, where the looks are at all in turn, it is one for a name
+// that is there and more for a new one: so that they are at most a third more than those
+// not at rest, as long as nobody comes to rest but who asks, and the new ones the others.
 const (
 	sweepStep = 2
 	sweepFull = 1024
@@ -32,11 +33,26 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 		return nil, false
 	}
 	if x.template != nil {
-		x.sweep(now)
+		x.sweepHeap(now, sweepStep)
 	}
-	return x.child(name)
+	if c, ok := x.in.index[name]; ok {
+		return c, true
+	}
+	t := x.in.dyn.table
+	if t == nil {
+		return nil, false
+	}
+	slot, ok := t.find(name)
+	if !ok {
+		return nil, false
+	}
+	if dead, ok := x.atRest(now, 1); ok && dead != slot {
+		slot = x.dropSlot(dead, slot)
+	}
+	return t.open(slot, name), true
 }
 
+// child is lookup that drops nobody.
 func (x *class) child(name string) (*class, bool) {
 	if c, ok := x.in.index[name]; ok {
 		return c, true
@@ -61,11 +77,13 @@ func (dyn *dynamic) all() int {
 // for: a new one, or the one that names share once there are as many as may be.
 func (x *class) make(now Time, name string) *class {
 	dyn := &x.in.dyn
-	if t := dyn.table; dyn.all() >= x.template.spec.Max {
+	looks := sweepNew
+	if dyn.all() >= x.template.spec.Max {
+		looks = sweepFull
 		x.sweepHeap(now, sweepFull)
-		if t != nil && dyn.all() >= x.template.spec.Max {
-			x.sweepTable(now, sweepFull)
-		}
+	}
+	if dead, ok := x.atRest(now, looks); ok {
+		return x.succeed(now, dead, name)
 	}
 	if dyn.all() >= x.template.spec.Max {
 		if dyn.overflow == nil {
@@ -74,9 +92,6 @@ func (x *class) make(now Time, name string) *class {
 		return dyn.overflow
 	}
 	if x.template.tabled() {
-		if t := dyn.table; t != nil {
-			x.sweepTable(now, sweepNew)
-		}
 		return x.enter(name)
 	}
 	c := newClass(x.template, x, strings.Clone(name)) // the caller's may be part of something large
@@ -87,15 +102,8 @@ func (x *class) make(now Time, name string) *class {
 	return c
 }
 
-// sweep drops children at rest, after a few looks.
-func (x *class) sweep(now Time) {
-	x.sweepHeap(now, sweepStep)
-	if t := x.in.dyn.table; t != nil {
-		x.sweepTable(now, 1)
-	}
-}
-
-// sweepHeap looks at those that are classes.
+// sweepHeap drops children at rest that are classes, looking at no more than most of
+// those that may be.
 //
 // An entry's time is no later than when its child is at rest, since charges only
 // put that off: so the first entry in the future ends the search, and one in the
@@ -141,7 +149,12 @@ func (x *class) restsAt(now Time) Time {
 	if x.template == nil {
 		return at
 	}
-	x.sweep(now)
+	x.sweepHeap(now, sweepStep)
+	for range sweepNew {
+		if dead, ok := x.atRest(now, 1); ok {
+			x.dropSlot(dead, 0)
+		}
+	}
 	if o := x.in.dyn.overflow; o != nil {
 		at = max(at, o.restsAt(now))
 	}

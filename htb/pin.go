@@ -22,8 +22,25 @@ func (x *class) enter(name string) *class {
 		dyn.table = newTable(len(x.template.also))
 		dyn.table.scratch = newTabled(x.template, x)
 	}
-	dyn.table.fresh = true
-	return dyn.table.open(dyn.table.insert(name), name)
+	return dyn.table.openNew(dyn.table.insert(name), name)
+}
+
+// succeed is enter in the slot of a leaf at rest. If the next one is at rest too, it is
+// dropped, so that after a crowd there are fewer again.
+func (x *class) succeed(now Time, slot int, name string) *class {
+	t := x.in.dyn.table
+	x.bury(slot)
+	t.rename(slot, name)
+	t.hand++
+	if dead, ok := x.atRest(now, 1); ok && dead != slot {
+		slot = x.dropSlot(dead, slot)
+	}
+	return t.openNew(slot, name)
+}
+
+func (t *table) openNew(slot int, name string) *class {
+	t.fresh = slot + 1
+	return t.open(slot, name)
 }
 
 func newTabled(p *plan, parent *class) *class {
@@ -66,9 +83,9 @@ func (t *table) park(now Time, x *class) {
 			t.spare = append(t.spare, x)
 		}
 	}
-	if t.fresh {
-		t.fresh = false
-		t.note(t.restsAt(now, x.parent, t.n-1))
+	if t.fresh > 0 {
+		t.note(t.restsAt(now, x.parent, t.fresh-1))
+		t.fresh = 0
 	}
 }
 
@@ -138,12 +155,12 @@ func (t *table) markDropped() {
 	}
 }
 
-// sweepTable looks at the next leaves in the table of x, no more than most, and drops the
-// first that is at rest.
-func (x *class) sweepTable(now Time, most int) {
+// atRest looks at the next leaves in the table of x, no more than most, and returns the
+// slot of the first that is at rest.
+func (x *class) atRest(now Time, most int) (slot int, ok bool) {
 	t := x.in.dyn.table
-	if now < t.restsFrom() {
-		return
+	if t == nil || now < t.restsFrom() {
+		return 0, false
 	}
 	for ; most > 0 && t.n > 0; most-- {
 		if t.hand >= t.n {
@@ -151,25 +168,34 @@ func (x *class) sweepTable(now Time, most int) {
 		}
 		at := t.restsAt(now, x, t.hand)
 		if at == math.MinInt64 {
-			x.dropSlot(t.hand) // the last one is there now
-			return
+			return t.hand, true
 		}
 		t.low = min(t.low, at)
 		t.hand++
 	}
+	return 0, false
 }
 
-// dropSlot is drop for a leaf in the table.
-func (x *class) dropSlot(slot int) {
+// dropSlot is drop for a leaf in the table. It returns where the one in slot other is then.
+func (x *class) dropSlot(slot, other int) int {
+	x.bury(slot)
+	t := x.in.dyn.table
+	t.remove(slot)
+	if other == t.n { // it was the last
+		return slot
+	}
+	return other
+}
+
+// bury books the end of a leaf in the table.
+func (x *class) bury(slot int) {
 	dyn := &x.in.dyn
-	t := dyn.table
 	dyn.dropped++
-	dyn.gone.add(t.counts(slot))
-	if c := t.pinned[slot]; c != nil {
-		t.leave(c)
+	dyn.gone.add(dyn.table.counts(slot))
+	if c := dyn.table.pinned[slot]; c != nil {
+		dyn.table.leave(c)
 		c.dropped = true
 	}
-	t.remove(slot)
 }
 
 // note says from when on a leaf may be at rest of which the hand could not know.

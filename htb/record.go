@@ -75,6 +75,7 @@ func (t *table) load(x *class, slot int) {
 	r := t.record(slot)
 	x.slot = slot + 1
 	x.rateTAT, x.ceilTAT = tat(x.rate, r.at, r.owed[0]), tat(x.ceil, r.at, r.owed[1])
+	t.loaded = [2]Ticks{x.rateTAT, x.ceilTAT}
 	x.mark = t.mark(slot, r)
 	x.counts = r.counts()
 	if n := len(x.also); n > 0 {
@@ -110,7 +111,7 @@ func (t *table) storeMark(x *class, slot int) bool {
 // storeOwed counts what buckets lack now. That one has been full for longer is lost,
 // which changes nothing as long as another is not: then since when is what counts.
 func (t *table) storeOwed(x *class, r *record, now Time) bool {
-	if x.rateTAT == tat(x.rate, r.at, r.owed[0]) && x.ceilTAT == tat(x.ceil, r.at, r.owed[1]) && len(x.also) == 0 {
+	if x == t.scratch && t.loaded == [2]Ticks{x.rateTAT, x.ceilTAT} && len(x.also) == 0 {
 		return true
 	}
 	rate, ok := x.rate.Owed(x.rateTAT, now).Uint64()

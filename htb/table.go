@@ -20,10 +20,11 @@ type table struct {
 	limits int          // further ones that each leaf has
 	seed   maphash.Seed // so that nobody can make up names that collide
 
-	scratch *class // the leaf that is decided on
+	scratch *class   // the leaf that is decided on
+	loaded  [2]Ticks // its TATs, as it was loaded
 	pinned  map[int]*class
 	spare   []*class
-	fresh   bool // the last one has not been decided on yet
+	fresh   int // 1 + the slot of one that has not been decided on yet
 
 	hand      int  // the slot that is looked at next
 	calm, low Time // before these no leaf is at rest of those that the hand passed: in the round before, in this one
@@ -155,6 +156,19 @@ func (t *table) remove(slot int) {
 	}
 	t.n = last
 	t.shrink()
+}
+
+// rename takes out a leaf that is not pinned, and puts a new one there.
+func (t *table) rename(slot int, name string) {
+	if len(t.index.dir) > 0 {
+		t.index.del(t.hash(slot), slot)
+	}
+	t.dropName(slot)
+	*t.record(slot) = record{at: math.MinInt64}
+	t.setName(slot, name)
+	if len(t.index.dir) > 0 {
+		t.index.add(t.hash(slot), slot)
+	}
 }
 
 // move puts the leaf in a slot into another.

@@ -102,7 +102,7 @@ func TestATableIsAMap(t *testing.T) {
 				i := r.IntN(len(names))
 				slot, ok := root.in.dyn.table.find(names[i])
 				require.True(t, ok)
-				root.dropSlot(slot)
+				root.dropSlot(slot, 0)
 				delete(model, names[i])
 				names[i] = names[len(names)-1]
 				names = names[:len(names)-1]
@@ -111,7 +111,7 @@ func TestATableIsAMap(t *testing.T) {
 				most = 3 + r.IntN(most)
 				for _, name := range names[min(most, len(names)):] {
 					slot, _ := root.in.dyn.table.find(name)
-					root.dropSlot(slot)
+					root.dropSlot(slot, 0)
 					delete(model, name)
 				}
 				names = names[:min(most, len(names))]
@@ -291,7 +291,7 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 	for i := range chunkSize / 2 {
 		slot, ok := root.in.dyn.table.find(fmt.Sprint(i))
 		require.True(t, ok)
-		root.dropSlot(slot)
+		root.dropSlot(slot, 0)
 	}
 	require.Equal(t, chunkSize/2, pinsOf(tree), "the ones that were moved")
 	for i := chunkSize / 2; i < 3*chunkSize; i++ {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -46,12 +47,18 @@ func main() {
 // zipf lets all contenders decide on the same names in turn.
 func zipf(out *tabwriter.Writer, live, ops, rounds int) {
 	names := makeNames(live, 0)
-	order := make([]uint32, ops)
+	// Requests bring their names with them, so they lie one behind the other.
+	var text strings.Builder
+	text.Grow(16 * ops)
 	r := rand.New(rand.NewPCG(1, 2))
 	z := rand.NewZipf(r, 1.1, 1, uint64(live-1))
 	of := r.Perm(live) // so that neighbours are not asked for alike often
-	for i := range order {
-		order[i] = uint32(of[z.Uint64()])
+	for range ops {
+		text.WriteString(names[of[z.Uint64()]])
+	}
+	asked := make([]string, ops)
+	for i := range asked {
+		asked[i] = text.String()[16*i:][:16]
 	}
 	type row struct {
 		keeper
@@ -89,7 +96,12 @@ func zipf(out *tabwriter.Writer, live, ops, rounds int) {
 			for i := range rows {
 				row := &rows[i]
 				a := mallocs()
-				row.ns[cores-1] = append(row.ns[cores-1], timed(cores, ops, func(i int) { row.allow(names[order[i]]) }))
+				do := func(i int) { row.allow(asked[i]) }
+				if cores == 1 {
+					row.ns[0] = append(row.ns[0], usual(ops, do))
+				} else {
+					row.ns[1] = append(row.ns[1], timed(cores, ops, do))
+				}
 				row.allocs += mallocs() - a
 			}
 		}
@@ -148,22 +160,8 @@ func unseen(out *tabwriter.Writer, fresh, rounds int) {
 	}
 }
 
-// timed does n things on some cores and returns how many nanoseconds each takes: on one,
-// as most stretches of a few hundred do, so that it matters less what else the machine does.
+// timed does n things on some cores and returns how many nanoseconds each takes.
 func timed(cores, n int, do func(i int)) float64 {
-	const stretch = 500
-	if cores == 1 {
-		var took []float64
-		for i := 0; i+stretch <= n; {
-			begin := time.Now()
-			for range stretch {
-				do(i)
-				i++
-			}
-			took = append(took, float64(time.Since(begin))/stretch)
-		}
-		return median(took)
-	}
 	begin := time.Now()
 	var wg sync.WaitGroup
 	for g := range cores {
@@ -175,6 +173,22 @@ func timed(cores, n int, do func(i int)) float64 {
 	}
 	wg.Wait()
 	return float64(time.Since(begin)) / float64(n)
+}
+
+// usual is timed on one core, of most stretches of a few hundred, so that it matters less
+// what else the machine does: for what takes always the same.
+func usual(n int, do func(i int)) float64 {
+	const stretch = 500
+	var took []float64
+	for i := 0; i+stretch <= n; {
+		begin := time.Now()
+		for range stretch {
+			do(i)
+			i++
+		}
+		took = append(took, float64(time.Since(begin))/stretch)
+	}
+	return median(took)
 }
 
 // makeNames returns n names of 16 bytes, from a number on.

@@ -46,20 +46,6 @@ func main() {
 
 // zipf lets all contenders decide on the same names in turn.
 func zipf(out *tabwriter.Writer, live, ops, rounds int) {
-	names := makeNames(live, 0)
-	// Requests bring their names with them, so they lie one behind the other.
-	var text strings.Builder
-	text.Grow(16 * ops)
-	r := rand.New(rand.NewPCG(1, 2))
-	z := rand.NewZipf(r, 1.1, 1, uint64(live-1))
-	of := r.Perm(live) // so that neighbours are not asked for alike often
-	for range ops {
-		text.WriteString(names[of[z.Uint64()]])
-	}
-	asked := make([]string, ops)
-	for i := range asked {
-		asked[i] = text.String()[16*i:][:16]
-	}
 	type row struct {
 		keeper
 		size       float64
@@ -70,8 +56,8 @@ func zipf(out *tabwriter.Writer, live, ops, rounds int) {
 	rows := make([]row, len(living))
 	fill := func(i int) keeper {
 		k := living[i].make(live)
-		for _, name := range names {
-			k.allow(name)
+		for n := range live {
+			k.allow(makeName(n))
 		}
 		return k
 	}
@@ -86,6 +72,19 @@ func zipf(out *tabwriter.Writer, live, ops, rounds int) {
 			rows[i].collection = min(rows[i].collection, time.Since(begin))
 		}
 		runtime.KeepAlive(k)
+	}
+	// Requests bring their names with them, so they lie one behind the other.
+	var text strings.Builder
+	text.Grow(16 * ops)
+	r := rand.New(rand.NewPCG(1, 2))
+	z := rand.NewZipf(r, 1.1, 1, uint64(live-1))
+	of := r.Perm(live) // so that neighbours are not asked for alike often
+	for range ops {
+		text.WriteString(makeName(of[z.Uint64()]))
+	}
+	asked := make([]string, ops)
+	for i := range asked {
+		asked[i] = text.String()[16*i:][:16]
 	}
 	for i := range rows {
 		rows[i].keeper = fill(i)
@@ -195,10 +194,12 @@ func usual(n int, do func(i int)) float64 {
 func makeNames(n, from int) []string {
 	names := make([]string, n)
 	for i := range names {
-		names[i] = fmt.Sprintf("%016x", uint64(from+i)*0x9e3779b97f4a7c15)
+		names[i] = makeName(from + i)
 	}
 	return names
 }
+
+func makeName(n int) string { return fmt.Sprintf("%016x", uint64(n)*0x9e3779b97f4a7c15) }
 
 func inUse() int64 {
 	var m runtime.MemStats

@@ -90,7 +90,8 @@ func (x *class) asks(cost int64) bool { return x.spec.Remote && cost > 0 && cost
 
 func (t *Tree) ask(x *class, now Time, cost int64) (*Pending, Decision, error) {
 	if !x.asks(cost) {
-		d, err := t.take(x, now, cost)
+		var d Decision
+		err := t.take(&d, x, now, cost)
 		return nil, d, err
 	}
 	own, lender, v := x.above(now, x.ticks.Cost(cost))

@@ -46,7 +46,8 @@ func (l *Leaf) Hold(now Time, most int64) (*Hold, Decision, error) {
 }
 
 func (t *Tree) hold(x *class, now Time, most int64) (*Hold, Decision, error) {
-	d, err := t.take(x, now, most)
+	var d Decision
+	err := t.take(&d, x, now, most)
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}

@@ -128,7 +128,7 @@ func (t *Tree) find(now Time, names []string, cost int64) (x *class, shared bool
 // ([ErrUnknown], [ErrNotLeaf]), an empty or overlong name ([ErrName]), or a cost
 // that no state of the buckets could admit ([ErrCost]). Cost 0 takes nothing and
 // only asks.
-func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
+func (t *Tree) Allow(now Time, cost int64, names ...string) (d Decision, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
@@ -136,22 +136,22 @@ func (t *Tree) Allow(now Time, cost int64, names ...string) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	d, err := t.take(x, now, cost)
+	err = t.take(&d, x, now, cost)
 	x.park(now)
 	return d, err
 }
 
 // take decides and books.
-func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
+func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
 	if cost > x.maxCost {
 		x.countRefusal(cost)
-		return Decision{}, x.unaffordable(cost)
+		return x.unaffordable(cost)
 	}
 	need := x.ticks.Cost(cost)
 	v := x.decide(now, need)
 	x.count(v, cost)
-	d := Decision{Allowed: v.why == 0, Reason: v.why, Up: v.by, Outage: v.why == NoStore, tree: t, leaf: x, at: now}
-	if x.slot > 0 {
+	d.Allowed, d.Reason, d.Up, d.Outage = v.why == 0, v.why, v.by, v.why == NoStore
+	if d.tree, d.leaf, d.at = t, x, now; x.slot > 0 {
 		d.leaf, d.name = x.parent, x.name
 	}
 	if d.Allowed {
@@ -165,7 +165,7 @@ func (t *Tree) take(x *class, now Time, cost int64) (Decision, error) {
 		x.stake(now, need, d.RetryAfter)
 		d.RetryAfter = x.untilHeard(now, v, need, d.RetryAfter)
 	}
-	return d, nil
+	return nil
 }
 
 // Leaf is a handle on one leaf, for deciding without a lookup. It may be shared
@@ -184,7 +184,7 @@ func (l *Leaf) Path() string { return Path(l.names...) }
 // Allow decides on a request of cost units at now. The errors are those of
 // [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
 // replacement of the tree has taken away.
-func (l *Leaf) Allow(now Time, cost int64) (Decision, error) {
+func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
 	l.tree.mu.Lock()
 	defer l.tree.mu.Unlock()
 	now = l.tree.advance(now)
@@ -192,7 +192,7 @@ func (l *Leaf) Allow(now Time, cost int64) (Decision, error) {
 	if err != nil {
 		return Decision{}, err
 	}
-	d, err := l.tree.take(x, now, cost)
+	err = l.tree.take(&d, x, now, cost)
 	x.park(now)
 	return d, err
 }

@@ -11,7 +11,7 @@ type index struct {
 }
 
 const (
-	segmentSize = 1023 // a segment is 8 KiB then, which the allocator has
+	segmentSize = 2047 // a segment is 16 KiB then, which the allocator has
 	segmentFull = segmentSize * 13 / 16
 )
 

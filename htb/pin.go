@@ -52,11 +52,11 @@ func newTabled(p *plan, parent *class) *class {
 // open returns the leaf in a slot. If anything of it changes it is to be parked before
 // the next one is opened. The name is the caller's, for the Decision.
 func (t *table) open(slot int, name string) *class {
-	x := t.scratch
-	if t.record(slot).pinned() {
+	x, r := t.scratch, t.record(slot)
+	if r.pinned() {
 		x = t.pinned[slot]
 	} else {
-		t.load(x, slot)
+		t.load(x, slot, r)
 	}
 	x.name = name
 	return x
@@ -133,7 +133,7 @@ func (t *table) out(slot int) *class {
 	x := t.pinned[slot]
 	if x == nil {
 		x = newTabled(t.scratch.plan, t.scratch.parent)
-		t.load(x, slot)
+		t.load(x, slot, t.record(slot))
 		t.pin(x)
 	}
 	t.leave(x)
@@ -210,6 +210,8 @@ func (x *class) adoptTable(now Time, become func(*class, *plan)) {
 	dyn := &x.in.dyn
 	t := dyn.table
 	switch {
+	case t.n == 0:
+		dyn.table = nil
 	case x.template == nil:
 		for slot := range t.n {
 			dyn.gone.add(t.counts(slot))
@@ -242,28 +244,35 @@ func (t *table) become(now Time, x *class, p *plan, become func(*class, *plan)) 
 		return
 	}
 	was := *t
-	*t = table{limits: len(p.also), seed: was.seed, pinned: map[int]*class{}, scratch: newTabled(p, x), hand: was.hand, calm: was.calm, low: was.low}
+	*t = table{
+		limits: len(p.also), seed: was.seed, pinned: map[int]*class{}, scratch: newTabled(p, x),
+		hand: was.hand, calm: was.calm, low: was.low, bases: slices.Clone(was.bases),
+	}
 	for slot := range was.n {
-		c := was.pinned[slot]
-		pin := c != nil
-		if !pin {
-			c = newTabled(old, x)
-			was.load(c, slot)
+		r := was.record(slot)
+		c, pin := was.pinned[slot], true
+		if c == nil {
+			c, pin = was.scratch, false
+			c.plan = old
+			was.load(c, slot, r)
 		}
 		become(c, p)
-		c.slot = 1 + t.insert(string(was.name(was.record(slot))))
-		t.bases[slot/chunkSize] = was.bases[slot/chunkSize]
+		c.slot = 1 + t.insert(string(was.name(r)))
+		if i := slot / chunkSize; i < len(was.bases) {
+			t.bases[i] = was.bases[i]
+		}
 		if pin || !t.store(c, now) {
 			t.pin(c)
+		}
+		if c == was.scratch && t.pinned[slot] == c {
+			was.scratch = newTabled(old, x)
 		}
 	}
 }
 
 // forgetMarks starts all leaves anew, as those that have borrowed nothing.
 func (t *table) forgetMarks() {
-	for i := range t.bases {
-		t.bases[i] = Ticks{}
-	}
+	t.bases = nil
 	for slot := range t.n {
 		t.record(slot).mark = 0
 	}

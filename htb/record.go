@@ -71,8 +71,7 @@ func fillsUp(b algo.Bucket, at Time, owed uint64) Time {
 }
 
 // load makes x the leaf in a slot that has no class.
-func (t *table) load(x *class, slot int) {
-	r := t.record(slot)
+func (t *table) load(x *class, slot int, r *record) {
 	x.slot = slot + 1
 	x.rateTAT, x.ceilTAT = tat(x.rate, r.at, r.owed[0]), tat(x.ceil, r.at, r.owed[1])
 	t.loaded = [2]Ticks{x.rateTAT, x.ceilTAT}
@@ -93,19 +92,17 @@ func (t *table) load(x *class, slot int) {
 func (t *table) store(x *class, now Time) bool {
 	slot := x.slot - 1
 	r := t.record(slot)
-	return r.setCounts(x.counts) && t.storeMark(x, slot) && t.storeOwed(x, r, now)
+	return r.setCounts(x.counts) && t.storeMark(x, slot, r) && t.storeOwed(x, r, now)
 }
 
-func (t *table) storeMark(x *class, slot int) bool {
-	over, ok := x.mark.Sub(t.bases[slot/chunkSize]).Uint64()
+func (t *table) storeMark(x *class, slot int, r *record) bool {
+	over, ok := x.mark.Sub(t.base(slot / chunkSize)).Uint64()
 	if !ok {
 		t.rebase(slot/chunkSize, x.clock().low)
-		if over, ok = x.mark.Sub(t.bases[slot/chunkSize]).Uint64(); !ok {
-			return false
-		}
+		over, ok = x.mark.Sub(t.base(slot / chunkSize)).Uint64()
 	}
-	t.record(slot).mark = over
-	return true
+	r.mark = over
+	return ok
 }
 
 // storeOwed counts what buckets lack now. That one has been full for longer is lost,
@@ -134,13 +131,24 @@ func (t *table) storeOwed(x *class, r *record, now Time) bool {
 
 // mark returns that of the record in a slot.
 func (t *table) mark(slot int, r *record) Ticks {
-	return t.bases[slot/chunkSize].Add(algo.Times(r.mark, 1))
+	mark := algo.Times(r.mark, 1)
+	if t.bases == nil {
+		return mark
+	}
+	return t.base(slot / chunkSize).Add(mark)
+}
+
+func (t *table) base(chunk int) Ticks {
+	if chunk >= len(t.bases) {
+		return Ticks{}
+	}
+	return t.bases[chunk]
 }
 
 // rebase counts the marks of a chunk from another one on, than which none is less for
 // all that it means.
 func (t *table) rebase(chunk int, base Ticks) {
-	was := t.bases[chunk]
+	was := t.base(chunk)
 	if !was.Less(base) {
 		return
 	}
@@ -149,6 +157,9 @@ func (t *table) rebase(chunk int, base Ticks) {
 		if over, ok := was.Add(algo.Times(r.mark, 1)).Sub(base).Uint64(); ok {
 			r.mark = over
 		}
+	}
+	for len(t.bases) <= chunk {
+		t.bases = append(t.bases, Ticks{})
 	}
 	t.bases[chunk] = base
 }

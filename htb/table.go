@@ -14,7 +14,7 @@ type table struct {
 	n      int
 	first  []record // the first chunkSize, or as many as there are
 	rest   []*[chunkSize]record
-	bases  []Ticks // what marks are counted from, of each so many
+	bases  []Ticks // what marks are counted from, of each so many; none before it matters
 	index  index   // while there are many
 	more   shelves
 	limits int          // further ones that each leaf has
@@ -99,8 +99,8 @@ func (t *table) insert(name string) (slot int) {
 	case slot == chunkSize*(1+len(t.rest)):
 		t.rest = append(t.rest, new([chunkSize]record))
 	}
-	if slot%chunkSize == 0 {
-		t.bases = append(t.bases[:slot/chunkSize], Ticks{})
+	if i := slot / chunkSize; slot%chunkSize == 0 && i < len(t.bases) {
+		t.bases[i] = Ticks{}
 	}
 	t.n++
 	*t.record(slot) = record{at: math.MinInt64}
@@ -187,10 +187,10 @@ func (t *table) move(from, to int) {
 		return
 	}
 	mark := t.mark(from, r)
-	over, ok := mark.Sub(t.bases[to/chunkSize]).Uint64()
+	over, ok := mark.Sub(t.base(to / chunkSize)).Uint64()
 	if r.mark = over; !ok { // far ahead of where the others there were counted from
 		x := t.class()
-		t.load(x, to)
+		t.load(x, to, r)
 		x.mark = mark
 		t.pin(x)
 	}

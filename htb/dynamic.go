@@ -32,7 +32,7 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 	if x.in == nil {
 		return nil, false
 	}
-	if x.template != nil {
+	if len(x.in.dyn.resting) > 0 {
 		x.sweepHeap(now, sweepStep)
 	}
 	if c, ok := x.in.index[name]; ok {
@@ -46,8 +46,10 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 	if !ok {
 		return nil, false
 	}
-	if dead, ok := x.atRest(now, 1); ok && dead != slot {
-		slot = x.dropSlot(dead, slot)
+	if t.restsFrom() <= now {
+		if dead, ok := x.atRest(now, 1); ok && dead != slot {
+			slot = x.dropSlot(dead, slot)
+		}
 	}
 	return t.open(slot, name), true
 }

@@ -74,8 +74,8 @@ func fillsUp(b algo.Bucket, at Time, owed uint64) Time {
 func (t *table) load(x *class, slot int, r *record) {
 	x.slot = slot + 1
 	x.rateTAT, x.ceilTAT = tat(x.rate, r.at, r.owed[0]), tat(x.ceil, r.at, r.owed[1])
-	t.loaded = [2]Ticks{x.rateTAT, x.ceilTAT}
 	x.mark = t.mark(slot, r)
+	t.loaded = [3]Ticks{x.rateTAT, x.ceilTAT, x.mark}
 	x.counts = r.counts()
 	if n := len(x.also); n > 0 {
 		if len(x.alsoTAT) != n {
@@ -92,7 +92,13 @@ func (t *table) load(x *class, slot int, r *record) {
 func (t *table) store(x *class, now Time) bool {
 	slot := x.slot - 1
 	r := t.record(slot)
-	return r.setCounts(x.counts) && t.storeMark(x, slot, r) && t.storeOwed(x, r, now)
+	if !r.setCounts(x.counts) {
+		return false
+	}
+	if x == t.scratch && t.loaded == [3]Ticks{x.rateTAT, x.ceilTAT, x.mark} && len(x.also) == 0 {
+		return true
+	}
+	return t.storeMark(x, slot, r) && t.storeOwed(x, r, now)
 }
 
 func (t *table) storeMark(x *class, slot int, r *record) bool {
@@ -108,9 +114,6 @@ func (t *table) storeMark(x *class, slot int, r *record) bool {
 // storeOwed counts what buckets lack now. That one has been full for longer is lost,
 // which changes nothing as long as another is not: then since when is what counts.
 func (t *table) storeOwed(x *class, r *record, now Time) bool {
-	if x == t.scratch && t.loaded == [2]Ticks{x.rateTAT, x.ceilTAT} && len(x.also) == 0 {
-		return true
-	}
 	rate, ok := x.rate.Owed(x.rateTAT, now).Uint64()
 	ceil, fits := x.ceil.Owed(x.ceilTAT, now).Uint64()
 	any := rate | ceil

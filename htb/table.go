@@ -21,7 +21,7 @@ type table struct {
 	seed   maphash.Seed // so that nobody can make up names that collide
 
 	scratch *class   // the leaf that is decided on
-	loaded  [2]Ticks // its TATs, as it was loaded
+	loaded  [3]Ticks // its TATs and mark, as it was loaded
 	pinned  map[int]*class
 	spare   []*class
 	fresh   int // 1 + the slot of one that has not been decided on yet

@@ -312,3 +312,57 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 }
 
 func pinsOf(tree *Tree) int { return len(tree.root.in.dyn.table.pinned) }
+
+// While names come and go there are at most a third more than those not at rest, and
+// after a crowd there are fewer again; nothing stays of what the crowd took.
+func TestTheDeadAreFew(t *testing.T) {
+	for _, name := range []string{"%d", "a name of more than sixteen bytes %d"} {
+		tree := mustTree(t, perSecond("", 1e6, 0, Spec{Name: Template, Rate: algo.PerSecond(10), Max: 1e6}))
+		now, n := Time(0), 0
+		come := func(each time.Duration, names int) {
+			for range names {
+				n++
+				now = now.Add(each)
+				ask(t, tree, now, 1, fmt.Sprintf(name, n))
+			}
+		}
+		table := func() *table { return tree.root.in.dyn.table }
+		come(10*time.Microsecond, 100_000) // 10 000 are not at rest at a time
+		require.Less(t, table().n, 13_400)
+		come(time.Microsecond, 100_000)
+		require.Greater(t, table().n, 90_000)
+		come(100*time.Microsecond, 200_000)
+		require.Less(t, table().n, 1400)
+		require.Less(t, len(table().rest), 2)
+		segments := map[*segment]bool{}
+		for _, s := range table().index.dir {
+			segments[s] = true
+		}
+		require.Less(t, len(segments), 40, "of some 130")
+		for _, f := range table().more {
+			require.LessOrEqual(t, len(f.chunks), f.n/shelfPieces+2)
+		}
+		checkTable(t, tree.root)
+		checkSums(t, tree.Stats(now))
+	}
+}
+
+// At its max a template finds room for a new name with the first that is at rest.
+func TestRoomAtMax(t *testing.T) {
+	tree := mustTree(t, perSecond("", 1e6, 0, Spec{Name: Template, Rate: algo.PerSecond(10), Max: 500}))
+	for i := range 500 {
+		names := []string{fmt.Sprint(i)}
+		ask(t, tree, 0, 1+i%7, names...)
+	}
+	ask(t, tree, second/20, 1, "nobody's")
+	require.Equal(t, int64(1), tree.root.in.dyn.overflow.counts.gets, "none is at rest")
+	before := tree.root.in.dyn.table.hand
+	ask(t, tree, second/20, 1, "nobody's either")
+	require.Equal(t, before, tree.root.in.dyn.table.hand, "which it need not look at again")
+	for i := range 72 { // one unit is back after 0.1 s
+		ask(t, tree, second/8, 1, fmt.Sprint("new-", i))
+	}
+	require.Equal(t, int64(2), tree.root.in.dyn.overflow.counts.gets)
+	require.Equal(t, 500, tree.Stats(second / 8)[0].Live)
+	checkTable(t, tree.root)
+}

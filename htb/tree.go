@@ -287,7 +287,8 @@ func (d Decision) now() (*class, Time, bool) {
 
 // Remaining returns the most units that would pass in one request now: at the
 // time of the decision, or of the latest after it. Others may take them first. It is
-// 0 if the tree was replaced since, by one without the leaf.
+// 0 if the leaf is no more: dropped, and none made of its name since, or not in the tree
+// that replaced this one.
 func (d Decision) Remaining() int64 {
 	if d.tree == nil {
 		return 0

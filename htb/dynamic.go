@@ -15,6 +15,8 @@ const (
 	sweepStep = 2
 	sweepFull = 1024
 	sweepNew  = 4
+	// sweepDrops is how many make room at most, where there are more than may be.
+	sweepDrops = 16
 )
 
 // dynamic is what a class above a template has besides.
@@ -84,8 +86,17 @@ func (x *class) make(now Time, name string) *class {
 		looks = sweepFull
 		x.sweepHeap(now, sweepFull)
 	}
-	if dead, ok := x.atRest(now, looks); ok {
-		return x.succeed(now, dead, name)
+	for n := sweepDrops; n > 0 && dyn.all() > x.template.spec.Max; n-- { // it was lowered
+		dead, ok := x.atRest(now, sweepFull/sweepDrops)
+		if !ok {
+			break
+		}
+		x.dropSlot(dead, 0)
+	}
+	if dyn.all() <= x.template.spec.Max {
+		if dead, ok := x.atRest(now, looks); ok {
+			return x.succeed(now, dead, name)
+		}
 	}
 	if dyn.all() >= x.template.spec.Max {
 		if dyn.overflow == nil {

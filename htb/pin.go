@@ -79,6 +79,7 @@ func (t *table) park(now Time, x *class) {
 	case x != t.scratch:
 		t.unpin(x)
 		t.note(t.restsAt(now, x.parent, x.slot-1))
+		x.name = "" // the caller's, and part of something large perhaps
 		if x.slot = 0; len(t.spare) < mostSpare {
 			t.spare = append(t.spare, x)
 		}

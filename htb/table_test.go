@@ -366,3 +366,30 @@ func TestRoomAtMax(t *testing.T) {
 	require.Equal(t, 500, tree.Stats(second / 8)[0].Live)
 	checkTable(t, tree.root)
 }
+
+// After max was lowered there are no more than that soon, whoever comes: new names share.
+func TestALoweredMax(t *testing.T) {
+	spec := func(most int) Spec {
+		return Spec{Rate: algo.PerSecond(1000), Children: []Spec{{Name: Template, Rate: algo.PerSecond(1), Burst: 10, Ceil: algo.PerSecond(1000), CBurst: 100, Max: most}}}
+	}
+	tree, err := New(spec(10))
+	require.NoError(t, err)
+	now := Time(0)
+	for i := range 10 {
+		_, err := tree.Allow(now, 10, fmt.Sprint("a", i))
+		require.NoError(t, err)
+		now = now.Add(time.Second)
+	}
+	require.NoError(t, tree.Replace(now, spec(2)))
+	shared := 0
+	for i := range 200 {
+		now = now.Add(1010 * time.Millisecond)
+		d, err := tree.Allow(now, 10, fmt.Sprint("b", i))
+		require.NoError(t, err)
+		if d.Lender() == Template || d.Up > 0 {
+			shared++
+		}
+	}
+	require.LessOrEqual(t, tree.Stats(now)[0].Live, 2)
+	require.Greater(t, shared, 100)
+}

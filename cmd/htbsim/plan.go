@@ -37,7 +37,9 @@ func newPlan() *cobra.Command {
 		Long: `Say which rates and bursts would have refused 0.1 %, 1 % and 5 % of each class's
 requests, and write a tree file for one share: an educated first guess. The tree is
 for traffic --growth times as fast, since a limit that just fits a trace refuses more
-of what comes after it.
+of what comes after it. Rates are found by bisection: each refuses no more than its
+share, but a slower one might, too. Where no rate refuses so little, a note says so,
+and no tree is written.
 
 A burst is what the rate brings in --saved, but at least the largest request and 2.
 Classes with few requests are planned for together and become one template.
@@ -71,7 +73,7 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 		return err
 	}
 	defer outputs.discard()
-	bar := newBar(cmd, f.quiet, "simulating")
+	bar := newBar(cmd, f.quiet, "planning")
 	p, unit, err := f.plan(cmd.Context(), o, bar.set)
 	bar.clear()
 	if errors.Is(err, context.Canceled) {
@@ -83,8 +85,10 @@ func (f *planFlags) run(cmd *cobra.Command) error {
 	stdout := cmd.OutOrStdout()
 	// A tree that cannot be is found before anything is written.
 	var tree strings.Builder
-	if err := p.Tree(&tree, filepath.Base(f.trace), unit); err != nil {
-		return inputError{fmt.Errorf("htbsim: %s: %s", f.trace, strings.TrimPrefix(err.Error(), "plan: "))}
+	if f.out != "" {
+		if err := p.Tree(&tree, filepath.Base(f.trace), unit); err != nil {
+			return inputError{fmt.Errorf("htbsim: %s: %s", f.trace, strings.TrimPrefix(err.Error(), "plan: "))}
+		}
 	}
 	err = errors.Join(
 		outputs.put(stdout, f.out, func(w io.Writer) error { _, err := io.WriteString(w, tree.String()); return err }),
@@ -135,11 +139,14 @@ func (f *planFlags) plan(ctx context.Context, o plan.Options, progress func(floa
 		return nil, "", err
 	}
 	r := plan.NewRecorder()
-	note, err := eachRequest(ctx, f.trace, s, t, progress, func(q trace.Request) { r.Add(q.At, q.Class, q.Cost) })
+	note, err := eachRequest(ctx, f.trace, s, t, func(done float64) { progress(done / 2) }, func(q trace.Request) { r.Add(q.At, q.Class, q.Cost) })
 	if err != nil {
 		return nil, "", err
 	}
-	p, err := r.Make(o, s.Span)
+	p, err := r.Make(ctx, o, s.Span, func(done float64) { progress(0.5 + done/2) })
+	if ctx.Err() != nil {
+		return nil, "", ctx.Err()
+	}
 	if err != nil {
 		return nil, "", inputError{fmt.Errorf("htbsim: %s: %s", f.trace, strings.TrimPrefix(err.Error(), "plan: "))}
 	}

@@ -193,3 +193,15 @@ func TestPlanOddNames(t *testing.T) {
 	}
 	require.ElementsMatch(t, []string{"a b", "yes", `q"uote`, "x: {y}", "#c", "a/b", "-", "*", "1.5", "new\nline", "日本"}, got, "those that no class may be called are in the template")
 }
+
+// Where no rate refuses as little as was asked, that is said, and no tree is written.
+func TestPlanWithoutARate(t *testing.T) {
+	folder(t, map[string]string{"trace.csv": "time,class,cost\n" + strings.Repeat("5,a,1\n", 20)})
+	table := works(t, "plan", "--trace", "trace.csv", "--saved", "0s")
+	require.Contains(t, table, "no rate")
+	require.Contains(t, table, `note: no rate refuses as little as was asked: "a" is refused 90 %`)
+	o := htbsim(t.Context(), "plan", "--trace", "trace.csv", "--saved", "0s", "--out", "tree.yaml")
+	require.Equal(t, exitInput, o.code)
+	require.Contains(t, o.stderr, `"a" is refused 90 %`)
+	require.NoFileExists(t, "tree.yaml")
+}

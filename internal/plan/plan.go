@@ -4,6 +4,7 @@ package plan
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -90,30 +91,38 @@ type Class struct {
 	Planned  Fit        // what the tree has, fitted to traffic that has grown
 	Recorded float64    // share of the requests that it refuses as recorded
 	Together algo.Limit // of a template: what lets all its children through as one
+	Crowded  bool       // even the fastest limit would not let them through
 
 	groups [][]request
 }
 
-// Fit is the slowest limit that refuses no more than was asked.
+// Fit is a limit that refuses no more than was asked, found by bisection over rates: it
+// may not be the slowest, as a slower one refuses more on the whole but not always. Where
+// no rate refuses so little it is the fastest, and Over.
 type Fit struct {
 	Asked   float64
 	Limit   algo.Limit
 	Refused float64 // share of the requests
 }
 
+// Over says whether it refuses more than was asked.
+func (f Fit) Over() bool { return f.Refused > f.Asked*(1+1e-9) }
+
 // Template says whether c stands for many.
 func (c *Class) Template() bool { return c.Names > 0 }
 
-// Make works the limits out.
-func (r *Recorder) Make(o Options, length time.Duration) (*Plan, error) {
+// Make works the limits out. It tells progress, unless nil, how much of that is done,
+// from 0 to 1, and stops with its error when ctx is done.
+func (r *Recorder) Make(ctx context.Context, o Options, length time.Duration, progress func(float64)) (*Plan, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	p := &Plan{Options: o, Seconds: length.Seconds(), Requests: r.count}
 	slices.SortFunc(r.order, func(a, b *recorded) int { return slices.Compare(a.path, b.path) })
+	few := func(c *recorded) bool { return len(c.requests) < o.Few || !named(c.path) }
 	small := map[string][]*recorded{} // by the path above
 	for _, c := range r.order {
-		if len(c.requests) < o.Few || !named(c.path) {
+		if few(c) {
 			above := htb.Path(c.path[:len(c.path)-1]...)
 			small[above] = append(small[above], c)
 		}
@@ -122,7 +131,7 @@ func (r *Recorder) Make(o Options, length time.Duration) (*Plan, error) {
 		above := c.path[:len(c.path)-1]
 		pool := small[htb.Path(above...)]
 		switch {
-		case !slices.Contains(pool, c) || len(pool) == 1 && named(c.path):
+		case !few(c) || len(pool) == 1 && named(c.path):
 			p.Classes = append(p.Classes, newClass(c.path, 0, c))
 		case pool[0] == c:
 			p.Classes = append(p.Classes, newClass(append(slices.Clone(above), htb.Template), len(pool), pool...))
@@ -131,9 +140,16 @@ func (r *Recorder) Make(o Options, length time.Duration) (*Plan, error) {
 	slices.SortStableFunc(p.Classes, func(a, b Class) int {
 		return cmp.Or(slices.Compare(a.Path[:len(a.Path)-1], b.Path[:len(b.Path)-1]), cmp.Compare(a.Names, b.Names))
 	})
+	f := fitter{Plan: p, ctx: ctx, progress: progress}
 	for i := range p.Classes {
-		p.fit(&p.Classes[i])
+		f.all += f.searches(&p.Classes[i]) * p.Classes[i].Requests
 	}
+	for i := range p.Classes {
+		if err := f.fit(&p.Classes[i]); err != nil {
+			return nil, err
+		}
+	}
+	p.note()
 	return p, nil
 }
 
@@ -171,53 +187,6 @@ func newClass(path []string, names int, of ...*recorded) Class {
 	return c
 }
 
-func (p *Plan) fit(c *Class) {
-	for _, s := range Shares {
-		c.Fits = append(c.Fits, p.search(c.groups, c.Largest, s))
-	}
-	grown := make([][]request, len(c.groups))
-	for i, g := range c.groups {
-		grown[i] = slices.Clone(g)
-		for j := range g {
-			grown[i][j].at = algo.Time(float64(g[j].at) / p.Growth)
-		}
-	}
-	c.Planned = p.search(grown, c.Largest, p.Refuse)
-	c.Recorded = float64(refuses(c.groups, c.Planned.Limit)) / float64(c.Requests)
-	if c.Template() {
-		// Twice what all of them need as one: the sum of what children are let through
-		// should not be what refuses them.
-		all := slices.Concat(grown...)
-		slices.SortStableFunc(all, func(a, b request) int { return cmp.Compare(a.at, b.at) })
-		one := p.search([][]request{all}, c.Largest, 0).Limit.Rate.PerSecond()
-		c.Together = p.limit(max(2*one, c.Planned.Limit.Rate.PerSecond()), c.Largest)
-	}
-	c.groups = nil
-}
-
-// perFactor is how many rates are tried between one and ten times as much: steps of half
-// a percent, finer than the three digits that they are rounded to.
-const perFactor = 460
-
-// search finds the slowest limit that refuses no more than a share.
-func (p *Plan) search(groups [][]request, largest int64, share float64) Fit {
-	total := 0
-	for _, g := range groups {
-		total += len(g)
-	}
-	low, high := -6*perFactor, 12*perFactor // 1e-6/s is enough, 1e12/s refuses nothing
-	for low < high {
-		mid := low + (high-low)/2
-		if refused := refuses(groups, p.limit(math.Pow(10, float64(mid)/perFactor), largest)); float64(refused) <= share*float64(total) {
-			high = mid
-		} else {
-			low = mid + 1
-		}
-	}
-	l := p.limit(math.Pow(10, float64(high)/perFactor), largest)
-	return Fit{Asked: share, Limit: l, Refused: float64(refuses(groups, l)) / float64(total)}
-}
-
 // limit is a rate of about so many units per second, and the burst that goes with it.
 func (p *Plan) limit(perSecond float64, largest int64) algo.Limit {
 	r := round(perSecond)
@@ -239,23 +208,6 @@ func round(perSecond float64) algo.Rate {
 		}
 	}
 	return algo.PerSecond(1e12)
-}
-
-// refuses counts the requests that a limiter for each group refuses.
-func refuses(groups [][]request, l algo.Limit) (n int) {
-	fresh, err := algo.NewTokenBucket(l.Rate, l.Burst)
-	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // both are positive
-	}
-	for _, g := range groups {
-		b := *fresh
-		for _, q := range g {
-			if v, err := b.Allow(q.at, q.cost); err != nil || !v.Allowed {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // Name is how a class is called in a table.

@@ -36,23 +36,23 @@ func TestFitsAreTight(t *testing.T) {
 	r := NewRecorder()
 	length := poisson(r, 20_000, 50, 20, "a")
 	groups := [][]request{r.order[0].requests}
-	p, err := r.Make(options(), length)
+	p, err := r.Make(t.Context(), options(), length, nil)
 	require.NoError(t, err)
 	require.Len(t, p.Classes, 1)
 	last := math.Inf(1)
 	for i, f := range p.Classes[0].Fits {
 		require.Equal(t, Shares[i], f.Asked)
 		require.LessOrEqual(t, f.Refused, f.Asked)
-		require.Equal(t, f.Refused, float64(refuses(groups, f.Limit))/20_000)
+		require.Equal(t, f.Refused, float64(refuses(t, groups, f.Limit))/20_000)
 		less := p.limit(f.Limit.Rate.PerSecond()*0.98, 20)
-		require.Greater(t, float64(refuses(groups, less))/20_000, f.Asked, "%v", f)
+		require.Greater(t, float64(refuses(t, groups, less))/20_000, f.Asked, "%v", f)
 		require.Less(t, f.Limit.Rate.PerSecond(), last, "the more is refused, the slower")
 		last = f.Limit.Rate.PerSecond()
 	}
 	// On traffic that stays the same the second half is refused what was asked.
 	again := NewRecorder()
 	poisson(again, 20_001, 50, 20, "a")
-	share := float64(refuses([][]request{again.order[0].requests}, p.Classes[0].Planned.Limit)) / 20_001
+	share := float64(refuses(t, [][]request{again.order[0].requests}, p.Classes[0].Planned.Limit)) / 20_001
 	t.Logf("steady traffic: 1 %% asked, %.2f %% refused on other arrivals", 100*share)
 	require.InDelta(t, 0.01, share, 0.005)
 }
@@ -63,7 +63,7 @@ func TestGrowth(t *testing.T) {
 		r := NewRecorder()
 		o := options()
 		o.Growth = growth
-		p, err := r.Make(o, poisson(r, 5000, 50, 1, "a"))
+		p, err := r.Make(t.Context(), o, poisson(r, 5000, 50, 1, "a"), nil)
 		require.NoError(t, err)
 		return p.Classes[0]
 	}
@@ -81,7 +81,7 @@ func TestSmallClassesShareATemplate(t *testing.T) {
 	poisson(r, 6, 10, 1, "small")
 	poisson(r, 100, 10, 1, "team", "big")
 	length := poisson(r, 5, 10, 3, "team", "lonely")
-	p, err := r.Make(options(), length)
+	p, err := r.Make(t.Context(), options(), length, nil)
 	require.NoError(t, err)
 	var got []string
 	for _, c := range p.Classes {
@@ -109,11 +109,11 @@ func TestRound(t *testing.T) {
 }
 
 func TestNothingToPlanFor(t *testing.T) {
-	_, err := NewRecorder().Make(options(), 0)
+	_, err := NewRecorder().Make(t.Context(), options(), 0, nil)
 	require.ErrorContains(t, err, "no requests")
 	r := NewRecorder()
 	r.Add(0, []string{"a"}, math.MaxInt64)
-	p, err := r.Make(options(), 0)
+	p, err := r.Make(t.Context(), options(), 0, nil)
 	require.NoError(t, err, "one request of no length")
 	require.Equal(t, int64(math.MaxInt64), p.Classes[0].Planned.Limit.Burst)
 	require.NotEqual(t, algo.Rate{}, p.Classes[0].Planned.Limit.Rate)
@@ -129,9 +129,9 @@ func TestTooFastForATree(t *testing.T) {
 	}
 	o := options()
 	o.Few = 0
-	p, err := r.Make(o, 0)
+	p, err := r.Make(t.Context(), o, 0, nil)
 	require.NoError(t, err)
-	require.ErrorContains(t, p.Tree(io.Discard, "x", "units"), "no tree can be made of these classes: ")
+	require.ErrorContains(t, p.Tree(io.Discard, "x", "units"), "no tree refuses as little as was asked: \"a\" is refused 66.7 %")
 }
 
 // Many classes with others above them, in any order.
@@ -140,7 +140,7 @@ func TestManyLevels(t *testing.T) {
 	for i := range 20_000 {
 		r.Add(time.Duration(i)*time.Millisecond, []string{fmt.Sprint("t", i%200), fmt.Sprint("c", i%7), fmt.Sprint("d", i%3)}, 1)
 	}
-	p, err := r.Make(options(), 20*time.Second)
+	p, err := r.Make(t.Context(), options(), 20*time.Second, nil)
 	require.NoError(t, err)
 	var b strings.Builder
 	require.NoError(t, p.Tree(&b, "x", "requests"))

@@ -33,6 +33,9 @@ func (p *Plan) Tree(w io.Writer, source, unit string) error {
 	root := &node{name: "global"}
 	for i := range p.Classes {
 		c := &p.Classes[i]
+		if over := c.over(); over != "" {
+			return fmt.Errorf("plan: no tree refuses as little as was asked: %s; a longer --saved gives larger bursts", over)
+		}
 		at := root
 		for _, name := range c.Path[:len(c.Path)-1] {
 			at = at.child(name)

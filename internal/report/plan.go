@@ -31,9 +31,17 @@ func Plan(w io.Writer, p *plan.Plan, unit string, look Look) error {
 		}
 		row := table.Row{name, group(c.Requests), perSecond(c.Units, p.Seconds), group(c.Largest)}
 		for _, f := range c.Fits {
+			if f.Over() {
+				row = append(row, "no rate", group(f.Limit.Burst))
+				continue
+			}
 			row = append(row, f.Limit.Rate.String(), group(f.Limit.Burst))
 		}
-		t.AppendRow(append(row, c.Planned.Limit.Rate.String(), group(c.Planned.Limit.Burst), plan.Percent(c.Recorded)))
+		planned := c.Planned.Limit.Rate.String()
+		if c.Planned.Over() {
+			planned = "no rate"
+		}
+		t.AppendRow(append(row, planned, group(c.Planned.Limit.Burst), plan.Percent(c.Recorded)))
 	}
 	right(t, header)
 	t.Render()

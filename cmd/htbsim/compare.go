@@ -57,7 +57,8 @@ func newCompare() *cobra.Command {
 		Short: "Run the flat algorithms side by side on the same arrivals",
 		Long: `Run the flat algorithms side by side: one limiter of each decides on all that
 arrives, whatever its class. What each let through is measured against the promise
-that every window of length w sees at most burst + rate * w.
+that every window of length w sees at most burst + rate * w: the table has the most
+that any window had above rate * w. While that is at most the burst the promise is kept.
 
 Without a load or a trace it runs a step input: 5 s idle, then 200 requests in 100 ms;
 300/s for 2 s on fresh limiters; and both, one after the other, on the same ones.

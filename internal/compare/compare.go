@@ -150,9 +150,12 @@ func (c *Contest) Result(load string) *result.Comparison {
 		out.Rows = append(out.Rows, result.Flat{
 			Flag: e.flag, Name: e.name, Set: e.set(c.setup),
 			Accepted: e.passed.total, Rejected: c.arrived.total - e.passed.total,
-			Worst: e.worst.result(c.setup.Limit), Delay: float64(e.delay) / float64(time.Millisecond),
+			Worst: e.worst.result(), Delay: float64(e.delay) / float64(time.Millisecond),
 			State: e.state, Series: e.passed.values,
 		})
+		if n := len(e.passed.values); n > 0 && e.passed.values[n-1] < e.passed.total {
+			out.Notes = append(out.Notes, fmt.Sprintf("the series ends after %v, four times what the arrivals take: %d of %d units of the %s leave later", time.Duration(steps)*c.step, e.passed.total-e.passed.values[n-1], e.passed.total, e.name))
+		}
 		if e.impossible {
 			never = append(never, e.name)
 		}
@@ -240,8 +243,10 @@ func (w *worst) pass(at algo.Time, cost int64) {
 	}
 }
 
-func (w *worst) result(l algo.Limit) result.Window {
+func (w *worst) result() result.Window {
 	out := w.most
-	out.Promised = float64(l.Burst) + math.Floor(1e6*l.Rate.PerSecond()*out.Seconds)/1e6
+	whole := w.scale.Units(w.level)
+	out.Above = float64(whole) + w.level.Sub(w.scale.Cost(whole)).Float()/w.scale.Cost(1).Float()
+	out.Broken = w.bucket.Size().Less(w.level)
 	return out
 }

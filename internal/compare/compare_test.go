@@ -57,7 +57,7 @@ func TestStepInputByHand(t *testing.T) {
 	}
 	// The last finds 199 - 9.95 ahead of it.
 	require.InDelta(t, 1890.5, got.Rows[4].Delay, 1e-6)
-	require.Equal(t, result.Window{Seconds: .0995, Units: 200, Promised: 209.95}, got.Rows[0].Worst)
+	require.Equal(t, result.Window{Seconds: .0995, Units: 200, Above: 190.05}, got.Rows[0].Worst)
 	require.Equal(t, 8+200*16, got.Rows[7].State)
 }
 
@@ -101,7 +101,8 @@ func TestAgainstSearch(t *testing.T) {
 			got := run(t, s, time.Second, in, name).Rows[0].Worst
 			excess := float64(got.Units) - rate*got.Seconds
 			require.InDelta(t, want, excess, 1e-6, "%s: %d against %+v", name, units, got)
-			require.InDelta(t, float64(s.Burst)+rate*got.Seconds, got.Promised, 1e-5)
+			require.InDelta(t, want, got.Above, 1e-6)
+			require.Equal(t, want > float64(s.Burst)+1e-9, got.Broken, "%s: %v of %d", name, want, s.Burst)
 		}
 	}
 }
@@ -148,6 +149,8 @@ func TestLongQueue(t *testing.T) {
 	require.Equal(t, int64(500), got.Rows[1].Accepted)
 	require.Equal(t, int64(1), got.Rows[1].Series[len(got.Arrived)-1])
 	require.Equal(t, int64(500), got.Rows[0].Series[len(got.Arrived)-1])
+	require.Len(t, got.Notes, 1)
+	require.Contains(t, got.Notes[0], "499 of 500 units of the leaky bucket as a queue leave later")
 }
 
 // counterError runs a sliding counter and a sliding log on the same arrivals: on how many
@@ -256,4 +259,13 @@ func TestWorstAcrossAnEdge(t *testing.T) {
 	got := run(t, setup(algo.PerSecond(100), 200), time.Second, in, "fixed-window").Rows[0].Worst
 	require.Equal(t, int64(400), got.Units)
 	require.Zero(t, big.NewRat(1, 1e9).Cmp(new(big.Rat).SetFrac64(int64(got.Seconds*1e9+.5), 1e9)))
+}
+
+// A window over which a promise is broken by a little is not hidden by a longer one with
+// a higher level: the share is of the burst.
+func TestShareIsOfTheBurst(t *testing.T) {
+	in := append(spaced(2*time.Second-1, 200, 0), spaced(2*time.Second, 101, 10*time.Millisecond)...)
+	got := run(t, setup(algo.PerSecond(100), 200), time.Second, in, "fixed-window", "gcra")
+	require.Equal(t, result.Window{Seconds: 1e-9, Units: 201, Above: 200.9999999, Broken: true}, got.Rows[1].Worst)
+	require.False(t, got.Rows[0].Worst.Broken)
 }

@@ -62,6 +62,7 @@ var (
 // drawn is a line of a chart: every algorithm that let the same through at the same time.
 type drawn struct {
 	names  []string
+	total  int64 // what it let through in all, also after the series
 	series []int64
 	style  draw.LineStyle
 }
@@ -71,9 +72,9 @@ type drawn struct {
 func lines(c *result.Comparison) []drawn {
 	var out []drawn
 	for k, r := range c.Rows {
-		i := slices.IndexFunc(out, func(d drawn) bool { return slices.Equal(d.series, r.Series) })
+		i := slices.IndexFunc(out, func(d drawn) bool { return d.total == r.Accepted && slices.Equal(d.series, r.Series) })
 		if i < 0 {
-			i, out = len(out), append(out, drawn{series: r.Series, style: draw.LineStyle{Color: lineHues[k%len(lineHues)], Width: 1.6, Dashes: strokes[k%len(strokes)]}})
+			i, out = len(out), append(out, drawn{total: r.Accepted, series: r.Series, style: draw.LineStyle{Color: lineHues[k%len(lineHues)], Width: 1.6, Dashes: strokes[k%len(strokes)]}})
 		}
 		out[i].names = append(out[i].names, clean(r.Name))
 	}
@@ -113,13 +114,9 @@ type legend struct {
 func newLegend(c *result.Comparison, all []drawn) []legend {
 	out := []legend{{"came: " + group(c.Wants), -2}, {"the promise: most by then", -1}}
 	for i, d := range all {
-		total := int64(0)
-		if n := len(d.series); n > 0 {
-			total = d.series[n-1]
-		}
 		for j, name := range d.names {
 			if j == 0 {
-				out = append(out, legend{name + ": " + group(total), i})
+				out = append(out, legend{name + ": " + group(d.total), i})
 			} else {
 				out = append(out, legend{"= " + name, -3})
 			}
@@ -220,11 +217,11 @@ func compareTables(all []*result.Comparison) []pageTable {
 	for _, c := range all {
 		t := pageTable{
 			Caption: fmt.Sprintf("%s. Accepted and rejected in %s; state in bytes.", clean(c.Load), headUnit(c)), First: "algorithm",
-			Columns: []string{"set to", "accepted", "rejected", "worst window", "promised for it", "longest delay", "state"},
+			Columns: []string{"set to", "accepted", "rejected", "most above rate × w", "of burst", "in a window of", "longest delay", "state"},
 		}
 		for _, r := range c.Rows {
 			t.Rows = append(t.Rows, pageRow{Path: clean(r.Name), Cells: []string{
-				clean(r.Set), group(r.Accepted), group(r.Rejected), report.Window(r.Worst), number(math.Floor(r.Worst.Promised)), report.Delay(r.Delay), group(int64(r.State)),
+				clean(r.Set), group(r.Accepted), group(r.Rejected), report.Above(r.Worst), report.OfBurst(r.Worst, c.Burst), report.Window(r.Worst), report.Delay(r.Delay), group(int64(r.State)),
 			}})
 		}
 		out = append(out, t)

@@ -22,7 +22,7 @@ func comparison(load string, parts ...float64) *result.Comparison {
 		c.Promised = append(c.Promised, min(float64(30*(i+1)), float64(200+10*i)))
 	}
 	for k, part := range parts {
-		r := result.Flat{Flag: fmt.Sprint("a", k), Name: fmt.Sprint("algorithm ", k), Set: "burst 200", Worst: result.Window{Seconds: 1, Units: 300, Promised: 300}, State: 24}
+		r := result.Flat{Flag: fmt.Sprint("a", k), Name: fmt.Sprint("algorithm ", k), Set: "burst 200", Worst: result.Window{Seconds: 1, Units: 300, Above: 200}, State: 24}
 		for i := range steps {
 			r.Series = append(r.Series, int64(part*c.Promised[i]))
 		}
@@ -115,5 +115,16 @@ func TestComparisonTables(t *testing.T) {
 	page := drawComparisons(t, ".html", comparisons())
 	require.Equal(t, 2, strings.Count(page, "<table>"))
 	require.Equal(t, 9+2, len(regexp.MustCompile(`<th scope="row"`).FindAllString(page, -1)))
-	require.Contains(t, page, "<td>300 in 1s</td><td>300</td>")
+	require.Contains(t, page, "<td>200</td><td>100.0%</td><td>1s</td>")
+}
+
+// What leaves a queue after the end of its series is in the total beside its line, which is
+// then a line of its own.
+func TestTotalsBeyondTheSeries(t *testing.T) {
+	c := comparison("a", 0.5, 0.5)
+	c.Rows[1].Accepted += 12_345
+	all := lines(c)
+	require.Len(t, all, 2)
+	svg := drawComparisons(t, ".svg", []*result.Comparison{c})
+	require.Contains(t, svg, fmt.Sprintf("algorithm 1: %d,%03d", c.Rows[1].Accepted/1000, c.Rows[1].Accepted%1000))
 }

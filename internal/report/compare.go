@@ -6,7 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/jedib0t/go-pretty/v6/table"
@@ -24,18 +26,18 @@ func Comparisons(w io.Writer, all []*result.Comparison, look Look) error {
 		}
 		fmt.Fprintf(&b, "%s\npromised: %s, burst %s, so in any window of length w at most %d + %s * w; costs in %s\n", c.Load, c.Rate, group(c.Burst), c.Burst, c.Rate, c.Unit)
 		t := newTable(&b, look.Colour)
-		header := table.Row{"algorithm", "set to", "accepted", "rejected", "worst window", "of promised", "longest delay", "state"}
+		header := table.Row{"algorithm", "set to", "accepted", "rejected", "most above rate*w", "of burst", "in a window of", "longest delay", "state"}
 		t.AppendHeader(header)
 		for _, r := range c.Rows {
 			t.AppendRow(table.Row{
-				r.Name, r.Set, group(r.Accepted), group(r.Rejected), Window(r.Worst),
-				percent(float64(r.Worst.Units), r.Worst.Promised), Delay(r.Delay), group(int64(r.State)) + " B",
+				r.Name, r.Set, group(r.Accepted), group(r.Rejected), Above(r.Worst),
+				OfBurst(r.Worst, c.Burst), Window(r.Worst), Delay(r.Delay), group(int64(r.State)) + " B",
 			})
 		}
 		right(t, header)
 		if look.Colour {
 			t.SetRowPainter(func(_ table.Row, at table.RowAttributes) text.Colors {
-				if n := at.Number - 1; n < len(c.Rows) && Broken(c.Rows[n].Worst) {
+				if n := at.Number - 1; n < len(c.Rows) && c.Rows[n].Worst.Broken {
 					return text.Colors{text.FgYellow}
 				}
 				return nil
@@ -51,18 +53,38 @@ func Comparisons(w io.Writer, all []*result.Comparison, look Look) error {
 // ComparisonNotes writes what is to be said of a comparison beside its numbers.
 func ComparisonNotes(w io.Writer, c *result.Comparison) { Notes(w, &result.Run{Notes: c.Notes}) }
 
-// Broken says whether more passed than was promised.
-func Broken(w result.Window) bool { return float64(w.Units) > w.Promised*(1+1e-9) }
-
-// Window writes what passed in which time, "-" if nothing did.
-func Window(w result.Window) string {
+// Above writes the most that a window had above rate*w, "-" if nothing passed.
+func Above(w result.Window) string {
 	if w.Units == 0 {
 		return "-"
 	}
-	if w.Seconds == 0 {
-		return group(w.Units) + " at once"
+	whole, tenth := math.Modf(math.Round(10*w.Above) / 10)
+	if tenth == 0 {
+		return group(int64(whole))
 	}
-	return fmt.Sprintf("%s in %s", group(w.Units), short(time.Duration(w.Seconds*1e9+0.5)))
+	return group(int64(whole)) + strings.TrimPrefix(strconv.FormatFloat(tenth, 'f', 1, 64), "0")
+}
+
+// OfBurst writes it as a share of the burst: at most 100.0% exactly when the promise is kept.
+func OfBurst(w result.Window, burst int64) string {
+	if w.Units == 0 {
+		return "-"
+	}
+	if s := percent(w.Above, float64(burst)); !w.Broken || w.Above >= 1.0005*float64(burst) {
+		return s
+	}
+	return ">100.0%"
+}
+
+// Window writes how long that window is, "-" if nothing passed.
+func Window(w result.Window) string {
+	switch {
+	case w.Units == 0:
+		return "-"
+	case w.Seconds == 0:
+		return "at once"
+	}
+	return short(time.Duration(w.Seconds*1e9 + 0.5))
 }
 
 // Delay writes milliseconds as a time.
@@ -106,9 +128,10 @@ type jsonFlat struct {
 }
 
 type jsonWindow struct {
-	Units    int64   `json:"units"`
-	Seconds  float64 `json:"seconds"`
-	Promised float64 `json:"promised"`
+	Units   int64   `json:"units"`
+	Seconds float64 `json:"seconds"`
+	Above   float64 `json:"above"` // units - rate*seconds, the most of any window
+	Kept    bool    `json:"kept"`  // it is at most the burst
 }
 
 // ComparisonsJSON writes a list with an object for each: cost units throughout, one entry
@@ -129,7 +152,7 @@ func ComparisonsJSON(w io.Writer, all []*result.Comparison) error {
 	return enc.Encode(out)
 }
 
-func window(w result.Window) jsonWindow { return jsonWindow{w.Units, w.Seconds, w.Promised} }
+func window(w result.Window) jsonWindow { return jsonWindow{w.Units, w.Seconds, w.Above, !w.Broken} }
 
 // ComparisonsCSV writes one line per step and algorithm: which load, from 1, when the
 // step ends, in seconds, and what came, what was let through and what any limiter could

@@ -76,9 +76,10 @@ type Flat struct {
 	Series             []int64 // units let through, until the end of each step
 }
 
-// Window is the one in which most was let through beside what was promised for it.
+// Window is the one in which most was let through above rate*window.
 type Window struct {
-	Seconds  float64
-	Units    int64
-	Promised float64 // burst + rate*window
+	Seconds float64
+	Units   int64
+	Above   float64 // Units - rate*Seconds
+	Broken  bool    // Above is more than the burst, exactly: some window saw more than was promised
 }

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"io"
 	"math/big"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/go-sluice/sluice/algo"
 	"github.com/go-sluice/sluice/config"
@@ -38,6 +38,9 @@ func (p *Plan) Tree(w io.Writer, source, unit string) error {
 		}
 		at := root
 		for _, name := range c.Path[:len(c.Path)-1] {
+			if !named([]string{name}) {
+				return fmt.Errorf("plan: no tree can have the class %q: no class above others may be called %q", c.Name(), name)
+			}
 			at = at.child(name)
 		}
 		at.children = append(at.children, &node{name: c.Path[len(c.Path)-1], class: c})
@@ -93,7 +96,7 @@ func (n *node) add() {
 }
 
 func (p *Plan) write(b *bytes.Buffer, n *node, indent string) {
-	fmt.Fprintf(b, "%s%s:\n", indent, name(n))
+	fmt.Fprintf(b, "%s%s:\n", indent, name(n, indent))
 	indent += "  "
 	switch c := n.class; {
 	case c == nil:
@@ -124,13 +127,40 @@ func (p *Plan) write(b *bytes.Buffer, n *node, indent string) {
 
 var plain = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
 
-// name writes a class's name, quoted where YAML might take it for something else.
-func name(n *node) string {
+// name writes a class's name as a key, quoted where YAML might take it for something else.
+func name(n *node, indent string) string {
 	if plain.MatchString(n.name) && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off", "y", "n"}, strings.ToLower(n.name)) {
 		return n.name
 	}
-	quoted, _ := json.Marshal(n.name) // a string does not fail
-	return string(quoted)
+	key := quote(n.name)
+	if len(key) > 1000 { // YAML ends its search for the colon after 1024 characters
+		return "? " + key + "\n" + indent
+	}
+	return key
+}
+
+// quote writes a name, which is UTF-8, as a double-quoted scalar of YAML: printable ASCII
+// and letters as they are, all else by number.
+func quote(name string) string {
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, c := range name {
+		switch {
+		case c == '"' || c == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(c)
+		case c >= ' ' && c < 0x7f || unicode.IsLetter(c):
+			b.WriteRune(c)
+		case c <= 0xff:
+			fmt.Fprintf(&b, `\x%02X`, c)
+		case c <= 0xffff:
+			fmt.Fprintf(&b, `\u%04X`, c)
+		default:
+			fmt.Fprintf(&b, `\U%08X`, c)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
 }
 
 // oneLine keeps a name from outside within its comment.

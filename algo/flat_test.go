@@ -47,6 +47,12 @@ func TestEqualDecisionByDecision(t *testing.T) {
 			if draw.IntN(2) == 0 {
 				cost = 1
 			}
+			if i%50 == 0 { // an error is as if nothing had been asked, its time neither
+				for j, l := range all {
+					_, err := l.Allow(now+algo.Time(10*gap), []int64{-1, c.burst + 1}[i%100/50])
+					require.ErrorIs(t, err, algo.ErrCost, same[j].name)
+				}
+			}
 			want := ask(t, all[0], now, cost)
 			if want.Allowed {
 				passed++

@@ -10,7 +10,8 @@ import "fmt"
 // left. When all places are taken by keys that are not at rest, a further key shares
 // one limiter with all others that found no place, until there is one, where it begins
 // as new. So a flood of made-up names exhausts no memory, and makes no limit of a key
-// that has a place as new: forgetting a key that is not at rest would.
+// that has a place as new: forgetting a key that is not at rest would. One that moves from the
+// shared limiter to its own may get what each lets through, so up to two bursts.
 //
 // A decision is O(1), amortised, and allocates only when there are more keys than before.
 // Keys are kept as they come: bound the length of those from outside. A Keyed is for one
@@ -29,7 +30,7 @@ type Keyed[K comparable] struct {
 type entry[K comparable] struct {
 	key     K
 	limiter Limiter
-	rest    Time // when it is at rest
+	rest    Time // when it is at rest; the last Time there is may stand for later
 }
 
 // NewKeyed returns a Keyed without keys, for at most so many. For a new key it calls
@@ -61,12 +62,16 @@ func (k *Keyed[K]) Allow(now Time, key K, cost int64) (Verdict, error) {
 		if k.spare = nil; l == nil {
 			l = k.fresh()
 		}
-		k.entries = append(k.entries, entry[K]{key: key, limiter: l, rest: k.last})
+		k.entries = append(k.entries, entry[K]{key: key, limiter: l, rest: earliest})
 		k.index[key] = i
 	}
 	e := &k.entries[i]
 	v, err := e.limiter.Allow(k.last, cost)
-	if err == nil {
+	switch {
+	case err != nil:
+	case v.Reset == 0:
+		e.rest = earliest
+	default:
 		e.rest = k.last.Add(v.Reset)
 	}
 	return v, err
@@ -77,7 +82,7 @@ func (k *Keyed[K]) sweep() {
 	if k.hand >= len(k.entries) {
 		k.hand = 0
 	}
-	if len(k.entries) == 0 || k.entries[k.hand].rest > k.last {
+	if len(k.entries) == 0 || k.entries[k.hand].rest > k.last || k.entries[k.hand].rest == latest {
 		k.hand++
 		return
 	}

@@ -2,6 +2,7 @@ package algo_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"runtime"
 	"testing"
@@ -130,4 +131,50 @@ func TestKeyedMemory(t *testing.T) {
 		require.Less(t, per, 500.0)
 		runtime.KeepAlive(k)
 	}
+}
+
+// At the end of time a key that is not at rest is not forgotten.
+func TestKeyedAtTheEndOfTime(t *testing.T) {
+	for _, l := range limiters {
+		for _, now := range []algo.Time{math.MaxInt64 - 1, math.MaxInt64} {
+			k := keyed(t, l, 10)
+			passed := 0
+			for range 100 {
+				for _, key := range []string{"a", "b", "c"} {
+					v, err := k.Allow(now, key, 1)
+					require.NoError(t, err)
+					if v.Allowed {
+						passed++
+					}
+				}
+			}
+			require.LessOrEqual(t, passed, 3*5, l.name)
+			_, err := k.Allow(math.MaxInt64, "d", 0) // which leaves it at rest
+			require.NoError(t, err)
+			for range 8 {
+				_, err = k.Allow(math.MaxInt64, "a", 0)
+				require.NoError(t, err)
+			}
+			require.Equal(t, 3, k.Len(), "%s: those not at rest", l.name)
+		}
+	}
+}
+
+// A key that moves from the shared limiter to one of its own gets at most two bursts.
+func TestKeyedMovesOnce(t *testing.T) {
+	k := keyed(t, gcra, 1)
+	now, passed := algo.Time(0), 0
+	ask := func(key string) bool {
+		v, err := k.Allow(now, key, 1)
+		require.NoError(t, err)
+		return v.Allowed
+	}
+	require.True(t, ask("first"))
+	for now += algo.Time(99 * time.Millisecond); ask("second"); {
+		passed++
+	}
+	for now += algo.Time(time.Millisecond); ask("second"); {
+		passed++
+	}
+	require.Equal(t, 2*5, passed)
 }

@@ -97,6 +97,9 @@ func NewLeakyQueue(rate Rate, capacity int64) (*LeakyQueue, error) {
 // Allow decides on a request of cost units at now; see [Limiter]. Asked with cost 0,
 // Delay is how long a request would wait.
 func (q *LeakyQueue) Allow(now Time, cost int64) (Verdict, error) {
+	if err := checkCost(cost, q.meter.burst); err != nil {
+		return Verdict{}, err
+	}
 	q.meter.leak(now)
 	wait := takes(q.meter.last, q.meter.level, q.meter.bucket.fill)
 	v, err := q.meter.Allow(now, cost)

@@ -37,6 +37,7 @@ type Verdict struct {
 
 const (
 	earliest = Time(math.MinInt64)
+	latest   = Time(math.MaxInt64)
 	never    = time.Duration(math.MaxInt64) // later than a Time can say
 )
 

@@ -148,6 +148,8 @@ func (f *compareFlags) check(cmd *cobra.Command) error {
 		return fmt.Errorf("htbsim: --algorithms has an empty value: write some of %s, or leave the flag out", strings.Join(compare.Flags(), ", "))
 	}
 	for i, a := range f.algorithms {
+		a = strings.TrimSpace(a)
+		f.algorithms[i] = a
 		if !slices.Contains(compare.Flags(), a) {
 			return fmt.Errorf("htbsim: --algorithms %q: write some of %s", a, strings.Join(compare.Flags(), ", "))
 		}
@@ -183,11 +185,11 @@ func (f *compareFlags) setup(unit string) (compare.Setup, error) {
 			s.Burst = 200
 		}
 	}
-	if s.Peak.Rate.IsZero() {
+	if s.Peak.Rate.IsZero() && (len(f.algorithms) == 0 || slices.Contains(f.algorithms, "dual-leaky")) {
 		perNano := s.Rate.Fraction()
 		var err error
 		if s.Peak.Rate, err = algo.NewRate(2*perNano.Num().Int64(), time.Duration(perNano.Denom().Int64())); err != nil {
-			return s, fmt.Errorf("htbsim: --peak is missing: twice the rate is too fast, write one")
+			return s, fmt.Errorf("htbsim: --peak is missing: twice the rate is too fast, write one, or leave dual-leaky out of --algorithms")
 		}
 	}
 	s.Peak.Burst = max(1, s.Burst/2)
@@ -246,7 +248,11 @@ func (f *compareFlags) compareLoad(ctx context.Context, name string, load *confi
 		}
 		c.Ask(at, cost)
 	}
-	return c.Result(name), nil
+	out, err := c.Result(name)
+	if err != nil {
+		return nil, inputError{fmt.Errorf("htbsim: %s: %s", name, strings.TrimPrefix(err.Error(), "compare: "))}
+	}
+	return out, nil
 }
 
 func (f *compareFlags) compareTrace(ctx context.Context, progress func(float64)) (*result.Comparison, error) {
@@ -263,7 +269,10 @@ func (f *compareFlags) compareTrace(ctx context.Context, progress func(float64))
 	if err != nil {
 		return nil, err
 	}
-	out := c.Result(fmt.Sprintf("%s, %d requests", f.trace, s.Lines))
+	out, err := c.Result(fmt.Sprintf("%s, %d requests", f.trace, s.Lines))
+	if err != nil {
+		return nil, inputError{fmt.Errorf("htbsim: %s: %s", f.trace, strings.TrimPrefix(err.Error(), "compare: "))}
+	}
 	if note != "" {
 		out.Notes = append(out.Notes, note)
 	}
@@ -282,15 +291,15 @@ func (f *compareFlags) contest(unit string, length time.Duration) (*compare.Cont
 	}
 	c, err := compare.New(setup, f.algorithms, step, length)
 	if err != nil {
-		return nil, fmt.Errorf("htbsim: %s", strings.TrimPrefix(err.Error(), "algo: "))
+		return nil, fmt.Errorf("htbsim: %s; --algorithms picks those that can", strings.ReplaceAll(err.Error(), "algo: ", ""))
 	}
 	return c, nil
 }
 
-// fineStep returns the shortest of 1, 2 or 5 times a power of ten of nanoseconds that
-// makes at most 500 of a span.
+// fineStep returns the shortest of 1, 2 or 5 times a power of ten of microseconds
+// that makes at most 500 of a span.
 func fineStep(span time.Duration) time.Duration {
-	for unit := time.Duration(1); ; unit *= 10 {
+	for unit := time.Microsecond; ; unit *= 10 {
 		for _, n := range []time.Duration{1, 2, 5} {
 			if span/500 < n*unit {
 				return n * unit

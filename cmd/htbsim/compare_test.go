@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -172,4 +173,27 @@ func TestCompareState(t *testing.T) {
 	all := decodeComparisons(t, works(t, "compare", "--load", "load.yaml", "--rate", "10/s", "--burst", "50", "--json", "-"))
 	require.Equal(t, 8+50*16, all[0].Algorithms["sliding-log"].State)
 	require.Equal(t, int64(50+10*100-1), all[0].Algorithms["gcra"].Accepted, "burst + rate*time, less the step before the end")
+}
+
+// What is not asked for demands nothing, and blanks between names are no mistake.
+func TestCompareSome(t *testing.T) {
+	folder(t, map[string]string{"trace.csv": goodTrace, "huge.csv": "time,class,cost\n" + strings.Repeat("1,a,9000000000000000000\n", 3)})
+	args := []string{"compare", "--trace", "trace.csv", "--json", "-", "--burst", "10"}
+	all := decodeComparisons(t, works(t, append(args, "--rate", "1000000000000/s", "--algorithms", "gcra, sliding-log")...))
+	require.Len(t, all[0].Algorithms, 2)
+	o := htbsim(t.Context(), append(args, "--rate", "1000000000000/s")...)
+	require.Contains(t, o.stderr, "--peak is missing")
+	require.Contains(t, o.stderr, "leave dual-leaky out of --algorithms")
+	o = htbsim(t.Context(), "compare", "--trace", "trace.csv", "--rate", "1/d", "--burst", "1000000")
+	require.Equal(t, exitUsage, o.code)
+	require.NotContains(t, o.stderr, "algo:")
+	require.Contains(t, o.stderr, "--algorithms picks those that can")
+	o = htbsim(t.Context(), "compare", "--trace", "huge.csv", "--rate", "1/s", "--algorithms", "gcra")
+	require.Equal(t, exitInput, o.code)
+	require.Contains(t, o.stderr, "huge.csv: all that arrives is more than 2^63-1 units")
+}
+
+func TestFineStep(t *testing.T) {
+	require.Equal(t, time.Microsecond, fineStep(0))
+	require.Equal(t, 5*time.Millisecond, fineStep(2*time.Second))
 }

@@ -4,6 +4,7 @@
 package compare
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -84,6 +85,8 @@ type Contest struct {
 	largest int64
 	arrived series
 
+	overflow bool // more than an int64 arrived
+
 	low      float64   // the least of what had come before a request, less rate times its time
 	envelope []float64 // by step
 }
@@ -112,6 +115,9 @@ func New(s Setup, names []string, step, length time.Duration) (*Contest, error) 
 
 // Ask lets every algorithm decide on a request; at never decreases.
 func (c *Contest) Ask(at time.Duration, cost int64) {
+	if c.overflow = c.overflow || cost > math.MaxInt64-c.arrived.total; c.overflow {
+		return
+	}
 	c.close(int(at / c.step))
 	c.low = min(c.low, float64(c.arrived.total)-c.setup.Rate.PerSecond()*at.Seconds())
 	c.arrived.add(at, cost)
@@ -131,8 +137,12 @@ func (c *Contest) close(steps int) {
 	}
 }
 
-// Result is what was measured; load says what arrived.
-func (c *Contest) Result(load string) *result.Comparison {
+// Result is what was measured; load says what arrived. It is an error if that was more
+// than can be counted.
+func (c *Contest) Result(load string) (*result.Comparison, error) {
+	if c.overflow {
+		return nil, errors.New("compare: all that arrives is more than 2^63-1 units: write costs in a larger unit")
+	}
 	steps := max(int((c.length+c.step-1)/c.step), len(c.arrived.values))
 	for _, e := range c.entries {
 		steps = max(steps, len(e.passed.values))
@@ -144,7 +154,8 @@ func (c *Contest) Result(load string) *result.Comparison {
 		Seconds: c.length.Seconds(), Step: c.step.Seconds(), Wants: c.arrived.total,
 		Arrived: c.arrived.values, Promised: c.envelope,
 	}
-	var never []string
+	never := map[string][]string{} // by what they need
+	var needs []string
 	for _, e := range c.entries {
 		e.passed.extend(steps)
 		out.Rows = append(out.Rows, result.Flat{
@@ -157,13 +168,32 @@ func (c *Contest) Result(load string) *result.Comparison {
 			out.Notes = append(out.Notes, fmt.Sprintf("the series ends after %v, four times what the arrivals take: %d of %d units of the %s leave later", time.Duration(steps)*c.step, e.passed.total-e.passed.values[n-1], e.passed.total, e.name))
 		}
 		if e.impossible {
-			never = append(never, e.name)
+			need := e.needs(c.largest)
+			if never[need] == nil {
+				needs = append(needs, need)
+			}
+			never[need] = append(never[need], e.name)
 		}
 	}
-	if len(never) > 0 {
-		out.Notes = append(out.Notes, fmt.Sprintf("requests that cost up to %d are more than can ever pass %s, and count as rejected: a burst of %d would admit all", c.largest, strings.Join(never, ", "), c.largest))
+	for _, need := range needs {
+		out.Notes = append(out.Notes, fmt.Sprintf("requests that cost up to %d are more than can ever pass, and count as rejected: %s, which %s", c.largest, strings.Join(never[need], ", "), need))
 	}
-	return out
+	return out, nil
+}
+
+// needs says what an algorithm takes for a request of that cost to pass at all.
+func (a algorithm) needs(cost int64) string {
+	switch {
+	case a.flag == "leaky-one":
+		return "takes 1 at a time"
+	case a.flag == "leaky-queue":
+		return fmt.Sprintf("needs --queue %d", cost)
+	case a.flag == "dual-leaky" && cost > math.MaxInt64/2: // its peak has half the burst
+		return "no burst is enough for"
+	case a.flag == "dual-leaky":
+		return fmt.Sprintf("needs --burst %d", 2*cost)
+	}
+	return fmt.Sprintf("needs --burst %d", cost)
 }
 
 // entrant is one algorithm of a contest.

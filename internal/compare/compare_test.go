@@ -2,10 +2,12 @@ package compare
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,7 +34,9 @@ func run(t *testing.T, s Setup, step time.Duration, arrivals []arrival, names ..
 	for _, a := range arrivals {
 		c.Ask(a.at, a.cost)
 	}
-	return c.Result("test")
+	got, err := c.Result("test")
+	require.NoError(t, err)
+	return got
 }
 
 // spaced is n requests of cost 1 from a time on.
@@ -134,8 +138,11 @@ func TestMistakes(t *testing.T) {
 	_, err := New(setup(algo.PerSecond(1), 0), nil, time.Second, time.Second)
 	require.ErrorContains(t, err, "token bucket: ")
 	got := run(t, setup(algo.PerSecond(10), 5), time.Second, []arrival{{0, 3}, {0, 9}})
-	require.Len(t, got.Notes, 1)
-	require.Contains(t, got.Notes[0], "a burst of 9 would admit all")
+	notes := strings.Join(got.Notes, "\n")
+	require.Contains(t, notes, "GCRA, leaky bucket as a meter, fixed window, sliding log, sliding counter, which needs --burst 9\n")
+	require.Contains(t, notes, "rejected: leaky bucket of capacity 1, which takes 1 at a time\n")
+	require.Contains(t, notes, "rejected: dual leaky bucket, which needs --burst 18")
+	require.NotContains(t, notes, "queue")
 	require.Equal(t, int64(9), got.Rows[0].Rejected)
 }
 
@@ -268,4 +275,27 @@ func TestShareIsOfTheBurst(t *testing.T) {
 	got := run(t, setup(algo.PerSecond(100), 200), time.Second, in, "fixed-window", "gcra")
 	require.Equal(t, result.Window{Seconds: 1e-9, Units: 201, Above: 200.9999999, Broken: true}, got.Rows[1].Worst)
 	require.False(t, got.Rows[0].Worst.Broken)
+}
+
+// What is advised helps: with that burst and queue nothing is impossible any more.
+func TestNeeds(t *testing.T) {
+	in := []arrival{{0, 30}, {time.Second, 90}}
+	got := run(t, setup(algo.PerSecond(10), 5), time.Second, in)
+	require.Contains(t, strings.Join(got.Notes, "\n"), "leaky bucket as a queue, which needs --queue 90")
+	s := setup(algo.PerSecond(10), 180)
+	s.Queue = 90
+	require.Len(t, run(t, s, time.Second, in).Notes, 1, "but for the one of capacity 1")
+	s = setup(algo.PerSecond(10), 90)
+	require.Empty(t, run(t, s, time.Second, in, "gcra", "fixed-window", "sliding-log", "leaky-queue").Notes)
+}
+
+// More than can be counted is an error.
+func TestTooMuchToCount(t *testing.T) {
+	c, err := New(setup(algo.PerSecond(10), 5), nil, time.Second, time.Second)
+	require.NoError(t, err)
+	for range 3 {
+		c.Ask(0, math.MaxInt64/2)
+	}
+	_, err = c.Result("x")
+	require.ErrorContains(t, err, "more than 2^63-1 units")
 }

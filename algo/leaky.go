@@ -11,7 +11,9 @@ import (
 //	Formula: level = max(0, level - rate*(t - last)); passes when level + cost <= burst, and adds cost.
 //	Bound:   burst + rate*w in any window of length w.
 //	State:   24 bytes: the level, exact, and the latest time.
-//	Source:  ITU-T I.371, annex A, continuous-state leaky bucket.
+//	Source:  Turner, "New directions in communications", IEEE Communications Magazine 24(10), 1986: a
+//	         counter that is raised by what is sent and lowered periodically; ITU-T I.371, annex A,
+//	         continuous-state leaky bucket.
 //
 // Its level is what a [TokenBucket] lacks, so both decide the same. With a burst of 1
 // it is the strict one of many descriptions, which spaces requests by 1/rate. A copy

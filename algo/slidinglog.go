@@ -11,7 +11,8 @@ import (
 //	Formula: passes when what passed in (t - window, t] and cost are at most limit.
 //	Bound:   limit*(1 + floor(w/window)) in any window of length w, both ends included.
 //	State:   16 bytes for every instant of the last window at which something passed, so up to
-//	         16*limit, and 8 for the latest time.
+//	         16*limit, and 8 for the latest time. The room of entries that no longer count is
+//	         kept for others.
 //	Source:  folklore; Redis sorted sets of timestamps.
 //
 // A decision is O(log n) when it refuses and O(1), amortised, when not. It allocates
@@ -42,7 +43,8 @@ func NewSlidingLog(limit int64, window time.Duration) (*SlidingLog, error) {
 	return &SlidingLog{limit: limit, window: window, last: earliest}, nil
 }
 
-// StateSize returns how many bytes of state it keeps beside what it was made with, now.
+// StateSize returns how many bytes of state it keeps beside what it was made with, now: of
+// entries that still count, not of the room that is kept for more.
 func (l *SlidingLog) StateSize() int { return 8 + 16*l.len() }
 
 func (l *SlidingLog) len() int { return int(l.tail - l.head) }

@@ -6,8 +6,7 @@ package algo
 //	Formula: tokens = min(burst, tokens + rate*(t - last)); passes when cost <= tokens, and takes cost.
 //	Bound:   burst + rate*w in any window of length w.
 //	State:   24 bytes: the tokens, exact, and the latest time.
-//	Source:  Turner, "New directions in communications", IEEE Communications Magazine 24(10), 1986;
-//	         RFC 2697 and RFC 2698 as meters.
+//	Source:  RFC 2697 and RFC 2698 as meters.
 //
 // It decides as [GCRA] and [LeakyMeter] do. A copy is a limiter of its own.
 type TokenBucket struct {

@@ -84,7 +84,7 @@ type Class struct {
 	Path     []string // the last name of a template is htb.Template
 	Names    int      // how many the template stands for; 0 for a leaf
 	Requests int64
-	Units    int64
+	Units    int64 // at most 2^63-1
 	Largest  int64 // cost of a request
 	Fits     []Fit // one for each of Shares, of the traffic as recorded
 
@@ -180,7 +180,7 @@ func newClass(path []string, names int, of ...*recorded) Class {
 		c.groups = append(c.groups, r.requests)
 		c.Requests += int64(len(r.requests))
 		for _, q := range r.requests {
-			c.Units += q.cost
+			c.Units = plus(c.Units, q.cost)
 			c.Largest = max(c.Largest, q.cost)
 		}
 	}
@@ -209,6 +209,9 @@ func round(perSecond float64) algo.Rate {
 	}
 	return algo.PerSecond(1e12)
 }
+
+// plus returns a+b, at most 2^63-1; neither is negative.
+func plus(a, b int64) int64 { return a + min(b, math.MaxInt64-a) }
 
 // Name is how a class is called in a table.
 func (c *Class) Name() string { return htb.Mistake{Path: c.Path}.Where() }

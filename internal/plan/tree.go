@@ -79,10 +79,10 @@ func (n *node) add() {
 	for _, c := range n.children {
 		c.add()
 		rate := c.limit.Rate
-		n.burst += c.burst
+		n.burst = plus(n.burst, c.burst)
 		if c.class != nil && c.template {
 			rate = c.class.Together.Rate
-			n.burst += c.class.Together.Burst
+			n.burst = plus(n.burst, c.class.Together.Burst)
 		}
 		sum.Add(sum, rate.Fraction())
 		n.largest, n.template = max(n.largest, c.largest), n.template || c.template
@@ -92,7 +92,7 @@ func (n *node) add() {
 	if n.limit.Rate.Fraction().Cmp(sum) < 0 { // by what floats lose
 		n.limit.Rate = round(perSecond * 1e9 * 1.001)
 	}
-	n.burst += max(n.largest, n.limit.Rate.Over(time.Second/10))
+	n.burst = plus(n.burst, max(n.largest, n.limit.Rate.Over(time.Second/10)))
 }
 
 func (p *Plan) write(b *bytes.Buffer, n *node, indent string) {
@@ -113,7 +113,10 @@ func (p *Plan) write(b *bytes.Buffer, n *node, indent string) {
 		if c.Template() {
 			of += fmt.Sprintf(" of %d names with fewer than %d each", c.Names, p.Few)
 		}
-		fmt.Fprintf(b, "%s# %s, on average %s units/s, the largest %d\n", indent, of, number(float64(c.Units)/max(p.Seconds, 1e-9)), c.Largest)
+		if p.Seconds > 0 {
+			of += fmt.Sprintf(", on average %s units/s", number(float64(c.Units)/p.Seconds))
+		}
+		fmt.Fprintf(b, "%s# %s, the largest %d\n", indent, of, c.Largest)
 		f := c.Planned
 		fmt.Fprintf(b, "%srate: %v   # would have refused %s; %s when %v times as fast\n%sburst: %d\n", indent, f.Limit.Rate, Percent(c.Recorded), Percent(f.Refused), p.Growth, indent, f.Limit.Burst)
 		for _, f := range c.Fits {

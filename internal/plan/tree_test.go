@@ -2,6 +2,7 @@ package plan
 
 import (
 	"io"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -59,4 +60,31 @@ func TestInnerNamesThatCannotBe(t *testing.T) {
 		require.NoError(t, err)
 		require.ErrorContains(t, p.Tree(io.Discard, "x", "requests"), "no tree can have the class", "%q", name)
 	}
+}
+
+// Sums stop at the largest number there is, and what takes no time has no average.
+func TestSumsAndNoTime(t *testing.T) {
+	r := NewRecorder()
+	for _, name := range []string{"a", "b", "c"} {
+		r.Add(0, []string{name}, math.MaxInt64/2)
+	}
+	o := options()
+	o.Few = 0
+	p, err := r.Make(t.Context(), o, 0, nil)
+	require.NoError(t, err)
+	root := &node{name: "global"}
+	for i := range p.Classes {
+		root.children = append(root.children, &node{class: &p.Classes[i]})
+	}
+	root.add()
+	require.Equal(t, int64(math.MaxInt64), root.burst)
+	r = NewRecorder()
+	r.Add(0, []string{"a"}, 1)
+	p, err = r.Make(t.Context(), o, 0, nil)
+	require.NoError(t, err)
+	var b strings.Builder
+	require.NoError(t, p.Tree(&b, "x", "requests"))
+	require.Contains(t, b.String(), "# 1 requests, the largest 1\n")
+	c := newClass(nil, 0, &recorded{requests: []request{{0, math.MaxInt64}, {0, 5}}})
+	require.Equal(t, int64(math.MaxInt64), c.Units)
 }

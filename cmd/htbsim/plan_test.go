@@ -117,6 +117,17 @@ func TestPlanHoldsOnTheSecondHalf(t *testing.T) {
 	}
 }
 
+// Within a factor of two of 0.1 % is out of reach for the service code: even the slowest
+// limit that refuses nothing at all of the first half, with the growth that is the default,
+// refuses over twice that of the second.
+func TestTheFirstHalfDoesNotKnow(t *testing.T) {
+	second := halves(t, "llm_tokens.csv", trace.Options{})
+	works(t, strings.Fields("plan --trace first.csv --refuse 0.0001% --out tree.yaml --quiet")...)
+	refused := refusedBy(t, "tree.yaml", second)
+	t.Logf("a limit that refuses nothing of the first half refuses %.2f %% of code in the second, %.2f %% of conv", 100*refused["code"], 100*refused["conv"])
+	require.Greater(t, refused["code"], 2*.1/100)
+}
+
 type decodedPlan struct {
 	Unit     string
 	Seconds  float64

@@ -50,6 +50,15 @@ func BenchmarkSync(b *testing.B) {
 			must(b, d, err)
 		}
 	})
+	direct, err := g.Tree().Leaf("tenant", "client")
+	require.NoError(b, err)
+	b.Run("sync/tree", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			d, err := direct.Allow(sluice.Now(), 1)
+			must(b, d, err)
+		}
+	})
 	b.Run("memory/name", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {

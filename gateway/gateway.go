@@ -163,8 +163,9 @@ func (g *Gateway) check(root htb.Spec) error {
 	return errors.Join(errs...)
 }
 
-// Tree returns the tree, for its Stats. Decisions on it directly do not ask Redis, and to
-// replace it is for [Gateway.Replace].
+// Tree returns the tree, for its Stats. To replace it is for [Gateway.Replace]. Decisions on
+// it directly do not ask Redis: where no leaf is kept there they are the gateway's own, a
+// tenth sooner.
 func (g *Gateway) Tree() *htb.Tree { return g.tree }
 
 // ID returns what this gateway is called.
@@ -193,9 +194,13 @@ func (g *Gateway) Close(ctx context.Context) (err error) {
 // [htb.Tree.Allow] does. Errors are those of the tree, and that ctx ended while Redis was
 // asked; what Redis answers or does not is none: Outage says that it should have been asked.
 func (g *Gateway) Allow(ctx context.Context, cost int64, names ...string) (htb.Decision, error) {
-	if !g.shares.Load().remote {
-		return g.tree.Allow(sluice.Now(), cost, names...)
+	if g.shares.Load().remote {
+		return g.askTree(ctx, cost, names)
 	}
+	return g.tree.Allow(sluice.Now(), cost, names...)
+}
+
+func (g *Gateway) askTree(ctx context.Context, cost int64, names []string) (htb.Decision, error) {
 	p, d, err := g.tree.Ask(sluice.Now(), cost, names...)
 	if p == nil {
 		return d, err
@@ -220,9 +225,13 @@ func (g *Gateway) Leaf(names ...string) (*Leaf, error) {
 
 // Allow is [Gateway.Allow] without the lookup.
 func (l *Leaf) Allow(ctx context.Context, cost int64) (htb.Decision, error) {
-	if !l.gateway.shares.Load().remote {
-		return l.leaf.Allow(sluice.Now(), cost)
+	if l.gateway.shares.Load().remote {
+		return l.ask(ctx, cost)
 	}
+	return l.leaf.Allow(sluice.Now(), cost)
+}
+
+func (l *Leaf) ask(ctx context.Context, cost int64) (htb.Decision, error) {
 	p, d, err := l.leaf.Ask(sluice.Now(), cost)
 	if p == nil {
 		return d, err

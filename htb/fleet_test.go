@@ -101,7 +101,7 @@ func (f *fleet) run(t require.TestingT, spec Spec, gateways int, from, until tim
 		now := Time(ms) * Time(time.Millisecond)
 		row := make([]int64, gateways)
 		for g, tree := range f.trees {
-			if ms%max(1, interval/drifts) == 0 {
+			if ms%max(1, interval/Drifts) == 0 {
 				tree.Drift(now)
 			}
 			for len(flights[g]) > 0 && flights[g][0].at <= now {

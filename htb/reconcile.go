@@ -281,7 +281,7 @@ func (t *Tree) Disconnected(now Time, o Outage, gateways int) {
 	t.Drift(now)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.hub.outage, t.hub.gateways = o, max(t.hub.gateways, gateways)
+	t.hub.outage, t.hub.gateways = o, gateways
 }
 
 // Missed says that there was no answer to a report, as [Tree.Reconcile] says that there was one.
@@ -294,7 +294,7 @@ func (t *Tree) Missed(now Time, r Report, o Outage, gateways int) {
 		return
 	}
 	x.drift(t.advance(now))
-	t.hub.policy, t.hub.gateways = o, max(t.hub.gateways, gateways)
+	t.hub.policy, t.hub.gateways = o, gateways
 	if x.twin.missed++; x.twin.missed == outAfter {
 		t.hub.missing++
 	}

@@ -14,9 +14,7 @@ import (
 // the others will presumably use, a little at a time.
 
 // Drifts is how often in an interval [Tree.Drift] wants to be called.
-const Drifts = drifts
-
-const drifts = 8
+const Drifts = 8
 
 // Outage says how classes that gateways share are policed while no answers come.
 type Outage uint8
@@ -94,7 +92,7 @@ type hub struct {
 	outage   Outage // of all
 	policy   Outage // of those that miss answers
 	missing  int    // how many those are
-	gateways int    // in an outage there are no fewer
+	gateways int    // in an outage there are no fewer, by who tells of it
 }
 
 // closes reports whether an outage closes a class.
@@ -275,5 +273,5 @@ func (x *class) untilFloor(need Ticks) time.Duration {
 	}
 	each := float64(x.rate.Fill()) * float64(x.twin.part()) / math.MaxUint32
 	left := math.Ceil(need.Sub(x.floor()).Float() / each)
-	return time.Duration(min(left, float64(Never)/2)) + x.spec.Sync/drifts
+	return time.Duration(min(left, float64(Never)/2)) + x.spec.Sync/Drifts
 }

@@ -307,6 +307,31 @@ func TestTwinsInAnOutage(t *testing.T) {
 	}
 }
 
+// How many gateways share an outage is what was told of this one, not of one before.
+func TestGatewaysOfAnOutage(t *testing.T) {
+	tree, err := New(Spec{Rate: algo.PerSecond(1000), Burst: 10, Sync: 100 * time.Millisecond})
+	require.NoError(t, err)
+	now := Time(0)
+	second := func() (admitted int) {
+		for range 1000 {
+			now = now.Add(time.Millisecond)
+			tree.Drift(now)
+			d, err := tree.Allow(now, 1)
+			require.NoError(t, err)
+			if d.Allowed {
+				admitted++
+			}
+		}
+		return admitted
+	}
+	for _, gateways := range []int{10, 2} {
+		tree.Disconnected(now, Local, gateways)
+		second()
+		require.InDelta(t, 1000/gateways, second(), 20, "%d gateways", gateways)
+		tree.Disconnected(now, 0, 0)
+	}
+}
+
 // A refusal for want of the store says so, and when to come again.
 func TestClosedRefusals(t *testing.T) {
 	tree, err := New(Spec{Rate: algo.PerSecond(1000), Children: []Spec{

@@ -3,6 +3,7 @@ package gateway
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/go-sluice/sluice"
 	"github.com/go-sluice/sluice/algo/redisgcra"
@@ -52,7 +53,7 @@ func (h *Hold) Settle(ctx context.Context, cost int64) error {
 	}
 	tell, err := h.gateway.mayAsk()
 	if err != nil {
-		return err
+		return fmt.Errorf("gateway: not settled in Redis: %w", err)
 	}
 	err = h.leaf.Settle(ctx, h.borrowed, cost-h.cost)
 	if ctx.Err() != nil || errors.Is(err, redisgcra.ErrClosed) {
@@ -60,5 +61,8 @@ func (h *Hold) Settle(ctx context.Context, cost int64) error {
 	} else {
 		tell(err)
 	}
-	return err
+	if err != nil {
+		return fmt.Errorf("gateway: settling in Redis: %w", err)
+	}
+	return nil
 }

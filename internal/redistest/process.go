@@ -71,14 +71,9 @@ func spawn(dir string, command func(port string) []string) (*Process, error) {
 	args := append(command(strconv.Itoa(addr.Port)), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", dir, "--logfile", p.log)
 	p.cmd = exec.Command(Binary, args...)
 	p.cmd.Stdout, p.cmd.Stderr = &p.said, &p.said
-	if err := p.cmd.Start(); err != nil {
-		return nil, fmt.Errorf("redistest: %w", err)
+	if p.ended, err = begin(p.cmd); err != nil {
+		return nil, err
 	}
-	p.ended = make(chan struct{})
-	go func() {
-		_ = p.cmd.Wait() // killed, as it should be
-		close(p.ended)
-	}()
 	return p, nil
 }
 

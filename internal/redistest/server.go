@@ -54,22 +54,9 @@ func Launch(args ...string) (*Server, error) {
 // only; if they make it load what it saved, it may still be loading.
 func (s *Server) Start(args ...string) error {
 	s.cmd = exec.Command(Binary, append(s.args[:len(s.args):len(s.args)], args...)...)
-	s.cmd.SysProcAttr = ends()
-	s.ended = make(chan struct{})
-	started := make(chan error)
-	go func() {
-		// The server ends with its thread, so that stays until the server has ended.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
-		started <- err
-		if err == nil {
-			_ = s.cmd.Wait() // killed, as it should be
-			close(s.ended)
-		}
-	}()
-	if err := <-started; err != nil {
-		return fmt.Errorf("redistest: %w", err)
+	var err error
+	if s.ended, err = begin(s.cmd); err != nil {
+		return err
 	}
 	client := s.Client(nil)
 	defer client.Close()
@@ -83,6 +70,29 @@ func (s *Server) Start(args ...string) error {
 			return errors.Join(fmt.Errorf("redistest: server does not answer: %w\n%s", err, log), s.Kill())
 		}
 	}
+}
+
+// begin starts a server that ends with this process, and returns what is closed when it
+// has ended.
+func begin(cmd *exec.Cmd) (ended chan struct{}, err error) {
+	cmd.SysProcAttr = ends()
+	ended = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		// The server ends with its thread, so that stays until the server has ended.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // killed, as it should be
+			close(ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("redistest: %w", err)
+	}
+	return ended, nil
 }
 
 func (s *Server) hasEnded() bool {

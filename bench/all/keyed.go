@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"hash/maphash"
 	"math"
 	"sync"
 	"time"
@@ -152,27 +151,5 @@ func keyedPeers() []byName {
 	}
 }
 
-// sharded is a map of limiters in 256 parts, each under a mutex.
-func sharded(p policy) (keyed, error) {
-	type shard struct {
-		sync.Mutex
-		limits map[string]*rate.Limiter
-		_      [64]byte // each in cache lines of its own
-	}
-	shards := make([]shard, 256)
-	for i := range shards {
-		shards[i].limits = map[string]*rate.Limiter{}
-	}
-	seed := maphash.MakeSeed()
-	return keyed{decide: func(name string) bool {
-		s := &shards[maphash.String(seed, name)%uint64(len(shards))]
-		s.Lock()
-		l, ok := s.limits[name]
-		if !ok {
-			l = p.limiter()
-			s.limits[name] = l
-		}
-		s.Unlock()
-		return l.Allow()
-	}}, nil
-}
+// sharded is a map of limiters in 256 parts.
+func sharded(p policy) (keyed, error) { return keyed{decide: rig.Shards(p.limiter)}, nil }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"hash/maphash"
 	"math/rand/v2"
 	"strconv"
-	"sync"
 
 	"golang.org/x/time/rate"
 
@@ -148,7 +146,7 @@ func liveLeaves(most int) *panel {
 			return err == nil && d.Allowed
 		}
 		ours.add(float64(n), true, inOrder(n, order, ask))
-		theirs.add(float64(n), true, inOrder(n, order, sharded()))
+		theirs.add(float64(n), true, inOrder(n, order, rig.Shards(func() *rate.Limiter { return rate.NewLimiter(rig.Fast/100, rig.Fast/100) })))
 	}
 	return &panel{title: "Live leaves, by name, Zipf 1.1", x: "live leaves", log: true, cores: 1, curves: []*curve{ours, theirs}}
 }
@@ -167,30 +165,5 @@ func inOrder(n int, order []string, decide func(name string) bool) func(n int) i
 			at++
 		}
 		return allowed
-	}
-}
-
-// sharded is a map of limiters in 256 parts, each under a mutex.
-func sharded() func(name string) bool {
-	type shard struct {
-		sync.Mutex
-		limits map[string]*rate.Limiter
-		_      [64]byte // each in cache lines of its own
-	}
-	shards := make([]shard, 256)
-	for i := range shards {
-		shards[i].limits = map[string]*rate.Limiter{}
-	}
-	seed := maphash.MakeSeed()
-	return func(name string) bool {
-		s := &shards[maphash.String(seed, name)%uint64(len(shards))]
-		s.Lock()
-		l, ok := s.limits[name]
-		if !ok {
-			l = rate.NewLimiter(rig.Fast/100, rig.Fast/100)
-			s.limits[name] = l
-		}
-		s.Unlock()
-		return l.Allow()
 	}
 }

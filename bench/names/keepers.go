@@ -1,7 +1,6 @@
 package main
 
 import (
-	"hash/maphash"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/go-sluice/sluice"
 	"github.com/go-sluice/sluice/algo"
+	"github.com/go-sluice/sluice/bench/internal/rig"
 	"github.com/go-sluice/sluice/htb"
 )
 
@@ -23,7 +23,7 @@ const (
 
 // living keep every name they have seen.
 var living = []contender{
-	{"x/time/rate in 256 shards", func(int) keeper { return newShards() }},
+	{"x/time/rate in 256 shards", func(int) keeper { return &shards{rig.Shards(limiter)} }},
 	{"x/time/rate in a map", func(int) keeper { return &locked{all: map[string]*rate.Limiter{}} }},
 	{"sluice", func(live int) keeper {
 		return newTree(htb.Spec{Rate: algo.PerSecond(perSecond), Burst: perSecond, Max: live, Idle: time.Hour})
@@ -92,22 +92,9 @@ func (l *locked) allow(name string) bool { return l.get(name).Allow() }
 
 func (*locked) close() {}
 
-type shards struct {
-	seed maphash.Seed
-	all  [256]locked
-}
+type shards struct{ decide func(name string) bool }
 
-func newShards() *shards {
-	s := &shards{seed: maphash.MakeSeed()}
-	for i := range s.all {
-		s.all[i].all = map[string]*rate.Limiter{}
-	}
-	return s
-}
-
-func (s *shards) allow(name string) bool {
-	return s.all[maphash.String(s.seed, name)%256].allow(name)
-}
+func (s *shards) allow(name string) bool { return s.decide(name) }
 
 func (*shards) close() {}
 

@@ -136,13 +136,7 @@ func (x *class) chargeRate(now Time, cost Ticks) {
 	if have := x.rate.Tokens(x.claimTAT, now); have.Less(cost) {
 		cost = have // the rest is debt
 	}
-	before := x.claimTAT
-	x.claimTAT = x.rate.Charge(before, now, cost)
-	if x.filling > 0 { // or full again since, which expire has not seen
-		up.in.sumTAT = up.in.sumTAT.Add(x.claimTAT.Sub(before))
-	} else if !cost.IsZero() {
-		up.in.startFilling(now, x)
-	}
+	x.reclaim(now, cost)
 }
 
 // refundRate is the inverse of chargeRate, for the same cost.

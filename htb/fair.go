@@ -61,6 +61,10 @@ type sharing struct {
 	window             window  // over which shares are evened out
 	lead               Ticks   // by how much marks may be over the clock
 	rateOver, ceilOver Ticks   // what the buckets hold at most over the reserve
+
+	// How much may be missing from the buckets after a loan of 1 or more that leaves what
+	// the class keeps at most, for any place and any reserve.
+	lendRate, lendCeil Ticks
 }
 
 // shareOut fills in how p lends to its children.
@@ -70,10 +74,10 @@ func (p *plan) shareOut() {
 		all = append(all[:len(all):len(all)], p.template)
 	}
 	var prios []int
-	most := 0.0
+	heaviest := 0.0
 	for _, q := range all {
 		prios = append(prios, q.spec.Prio)
-		most = max(most, q.spec.Weight())
+		heaviest = max(heaviest, q.spec.Weight())
 	}
 	slices.Sort(prios)
 	prios = slices.Compact(prios)
@@ -84,13 +88,17 @@ func (p *plan) shareOut() {
 		below = max(below, q.last)
 	}
 	p.last = (float64(p.prios-1) + .25 + .75*below) / float64(p.prios)
-	p.keeps = uint64((1 - (1-kept)*math.Pow(1-keptByPrio, float64(p.prios-1))) / p.last * (1 << 32))
+	keep := 1 - (1-kept)*math.Pow(1-keptByPrio, float64(p.prios-1))
+	p.keeps = uint64(keep / p.last * (1 << 32))
 	p.window = window(max(100*time.Millisecond, p.spec.Ceil.Takes(max(over, 4))))
 	p.rateOver, p.ceilOver = p.rate.Size().Sub(p.promised), p.ceil.Size().Sub(p.promised)
+	most := uint32(keep*(1<<32)) + 1
+	p.lendRate = p.rate.Size().Sub(p.promised.Add(p.rateOver.Sub(p.ticks.Cost(1)).Part(most)))
+	p.lendCeil = p.ceil.Size().Sub(p.promised.Add(p.ceilOver.Sub(p.ticks.Cost(1)).Part(most)))
 	p.lead = algo.Times(uint64(over), unitStep/leeway)
 	for _, q := range all {
 		q.turn = slices.Index(prios, q.spec.Prio)
-		q.step = uint64(min(math.Round(unitStep*most/q.spec.Weight()), 1<<62))
+		q.step = uint64(min(math.Round(unitStep*heaviest/q.spec.Weight()), 1<<62))
 	}
 }
 
@@ -121,6 +129,8 @@ type clock struct {
 	mid, old Ticks  // now at the begin of window, and of the window before
 	top      Ticks  // the largest mark a child was given
 	was, low Ticks  // top at the begin of the epoch, and of the epoch before
+	begun    Time   // when window did
+	lasts    uint64 // how long it lasts; 0: neither is known
 }
 
 // least returns what counts as a mark at least, in the clock's window or a later one:
@@ -158,17 +168,27 @@ func (k *clock) pace(window uint64) Ticks {
 
 // serve moves the clock on for a child that is lent to, and returns what its mark is
 // to be counted from.
-func (k *clock) serve(window uint64, mark, lead Ticks) Ticks {
-	if window != k.window {
-		now, least := larger(k.now, k.forgotten(window)), k.least(window)
-		if k.low = k.forgotten(window); window/forget != k.window/forget {
-			k.was = k.top
-		}
-		k.now, k.mid, k.old, k.window = now, now, least, window
+func (k *clock) serve(w window, now Time, mark, lead Ticks) Ticks {
+	if uint64(now)-uint64(k.begun) >= k.lasts {
+		k.roll(w, now)
 	}
 	mark = larger(mark, k.old)
 	k.now = larger(k.now, mark.Sub(lead))
 	return mark
+}
+
+// roll moves the clock on to the window that now is in.
+func (k *clock) roll(w window, now Time) {
+	window := w.at(now)
+	k.begun, k.lasts = w.begins(window), uint64(w)
+	if window == k.window {
+		return
+	}
+	clock, least := larger(k.now, k.forgotten(window)), k.least(window)
+	if k.low = k.forgotten(window); window/forget != k.window/forget {
+		k.was = k.top
+	}
+	k.now, k.mid, k.old, k.window = clock, clock, least, window
 }
 
 // passes returns when mark is the least there is, if nothing more is lent.
@@ -312,11 +332,17 @@ func (x *class) borrow(now Time, lender int, cost int64) {
 		return
 	}
 	for ; lender > 0; lender-- {
-		k := x.clock()
-		x.mark = k.serve(x.parent.window.at(now), x.mark, x.parent.lead).Add(x.steps(cost))
-		k.top = larger(k.top, x.mark)
+		x.advance(now, cost)
 		x = x.parent
 	}
+}
+
+// advance moves the mark of x for a loan, and its parent's clock.
+func (x *class) advance(now Time, cost int64) {
+	up := x.parent
+	k := &up.in.clocks[x.turn]
+	x.mark = k.serve(up.window, now, x.mark, up.lead).Add(x.steps(cost))
+	k.top = larger(k.top, x.mark)
 }
 
 // reborrow corrects the marks of a loan.

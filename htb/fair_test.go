@@ -38,7 +38,7 @@ func TestClockForgetsInTime(t *testing.T) {
 			clock, _, least := model.clockAt(0, now)
 			_, top := model.before(0, math.MaxInt64)
 			from := most(new(big.Int).SetUint64(marks[i]), least)
-			require.Equal(t, of(from), k.serve(at, ticks(marks[i]), ticks(lead)))
+			require.Equal(t, of(from), k.serve(w, now, ticks(marks[i]), ticks(lead)))
 			marks[i] = from.Uint64() + 1 + uint64(r.IntN(5))
 			k.top = larger(k.top, ticks(marks[i]))
 			served := most(clock, new(big.Int).Sub(from, new(big.Int).SetUint64(lead)))

@@ -37,6 +37,8 @@ type plan struct {
 	ticks         algo.Scale // the tree's
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
+	simple        bool       // nothing but rate and ceil counts, here and above
+	one           bool       // rate and ceil are the same bucket
 }
 
 func (p *plan) inner() bool { return len(p.children) > 0 || p.template != nil }
@@ -80,7 +82,7 @@ func compile(s Spec, use purpose) (*plan, Mistakes) {
 		c.say(c.of[n-1], "rate", "%s", strings.TrimPrefix(err.Error(), "algo: "))
 		return p, c.mistakes
 	}
-	p.scale(scale, p.spec.Burst)
+	p.scale(scale, p.spec.Burst, use == toPolice)
 	return p, c.mistakes
 }
 
@@ -297,11 +299,12 @@ func (c *compiler) cburst(s *Spec, path []string) {
 
 // scale makes the buckets of p and of all below it. A cost above most cannot
 // pass above p: the root's burst, which is the last to lend, and the cbursts.
-func (p *plan) scale(s algo.Scale, most int64) {
-	p.ticks = s
+func (p *plan) scale(s algo.Scale, most int64, simple bool) {
+	p.ticks, p.simple = s, simple && len(p.spec.Also) == 0 && p.spec.Sync == 0
 	p.maxCost = min(most, p.spec.CBurst)
 	p.rate = s.Bucket(p.spec.Rate, p.spec.Burst)
 	p.ceil = s.Bucket(p.spec.Ceil, p.spec.CBurst)
+	p.one = p.rate == p.ceil
 	for _, l := range p.spec.Also {
 		p.also = append(p.also, s.Bucket(l.Rate, l.Burst))
 		p.maxCost = min(p.maxCost, l.Burst)
@@ -311,10 +314,10 @@ func (p *plan) scale(s algo.Scale, most int64) {
 		p.reserve = s.Bucket(p.spec.Rate, p.promisedUnits)
 	}
 	for _, q := range p.children {
-		q.scale(s, p.maxCost)
+		q.scale(s, p.maxCost, p.simple)
 	}
 	if p.template != nil {
-		p.template.scale(s, p.maxCost)
+		p.template.scale(s, p.maxCost, p.simple)
 	}
 	if p.inner() && p.use == toPolice {
 		p.shareOut()

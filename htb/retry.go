@@ -23,10 +23,17 @@ const (
 
 // retryAfter returns how long after now need passes if nothing else comes.
 func (x *class) retryAfter(now Time, need Ticks) time.Duration {
+	least, ok := x.atLeast(now, need)
+	if !ok {
+		return Never
+	}
+	if at, ok := x.passesAt(least, need, x, nil); ok && at == least {
+		return at.Sub(now)
+	}
 	for y := x.parent; y != nil; y = y.parent {
 		y.in.expire(now)
 	}
-	from, ok := x.soonest(now, need, &[MaxDepth]place{}) // if nobody had to leave anything to others
+	from, ok := x.soonest(least, need, &[MaxDepth]place{}) // if nobody had to leave anything to others
 	if !ok {
 		return Never
 	}
@@ -46,13 +53,36 @@ func (x *class) retryAfter(now Time, need Ticks) time.Duration {
 	}
 }
 
+// atLeast returns the earliest time from now on at which need could pass whoever lends:
+// all ceils let it pass, and the root has it under its rate.
+func (x *class) atLeast(now Time, need Ticks) (at Time, ok bool) {
+	at = now
+	for i, b := range x.also {
+		if !wait(&at, b, x.alsoTAT[i], need) {
+			return 0, false
+		}
+	}
+	for ; ; x = x.parent {
+		if !wait(&at, x.ceil, x.ceilTAT, need) {
+			return 0, false
+		}
+		if x.parent == nil {
+			break
+		}
+	}
+	ok = wait(&at, x.rate, x.rateTAT, need)
+	return at, ok
+}
+
 // soonest returns the earliest time from now on at which somebody could lend need to
 // x, if nothing else came and places stayed as they are.
 func (x *class) soonest(now Time, need Ticks, places *[MaxDepth]place) (Time, bool) {
 	best, found := Time(math.MaxInt64), false
 	for lender := x; lender != nil; lender = lender.parent {
 		if t, ok := x.passesAt(now, need, lender, places); ok && (!found || t < best) {
-			best, found = t, true
+			if best, found = t, true; t == now {
+				break
+			}
 		}
 	}
 	return best, found
@@ -119,7 +149,7 @@ func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]
 				}
 			}
 		}
-		if at == before {
+		if at == before || lender == x { // no reserve matters
 			return at, true
 		}
 	}
@@ -127,6 +157,9 @@ func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]
 
 // wait moves at forward to when the bucket holds need; false if it never does.
 func wait(at *Time, b algo.Bucket, tat, need Ticks) bool {
+	if b.Has(tat, *at, need) {
+		return true
+	}
 	t, ok := b.When(tat, need)
 	*at = max(*at, t)
 	return ok

@@ -143,7 +143,20 @@ func (t *Tree) Allow(now Time, cost int64, names ...string) (d Decision, err err
 
 // take decides and books.
 func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
+	if d.tree, d.leaf, d.at = t, x, now; x.slot > 0 {
+		d.leaf, d.name = x.parent, x.name
+	}
+	if lender, ok := x.quick(now, cost); ok {
+		d.Allowed, d.Up = true, lender
+		return nil
+	}
+	return t.weigh(d, x, now, cost)
+}
+
+// weigh is take for requests that are not quick.
+func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
 	if cost > x.maxCost {
+		*d = Decision{}
 		x.countRefusal(cost)
 		return x.unaffordable(cost)
 	}
@@ -151,9 +164,6 @@ func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
 	v := x.decide(now, need)
 	x.count(v, cost)
 	d.Allowed, d.Reason, d.Up, d.Outage = v.why == 0, v.why, v.by, v.why == NoStore
-	if d.tree, d.leaf, d.at = t, x, now; x.slot > 0 {
-		d.leaf, d.name = x.parent, x.name
-	}
 	if d.Allowed {
 		x.charge(now, v.by, cost)
 		x.borrow(now, v.by, cost)
@@ -185,16 +195,30 @@ func (l *Leaf) Path() string { return Path(l.names...) }
 // [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
 // replacement of the tree has taken away.
 func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
-	l.tree.mu.Lock()
+	t := l.tree
+	t.mu.Lock()
+	now = t.advance(now)
+	if x := l.class; x != nil && x.in == nil && l.slot == 0 && !x.dropped {
+		if lender, ok := x.quick(now, cost); ok {
+			t.mu.Unlock() // nothing here panics
+			d.Allowed, d.Up, d.tree, d.leaf, d.at = true, lender, t, x, now
+			return d, nil
+		}
+	}
+	err = l.allow(&d, now, cost)
+	return d, err
+}
+
+// allow is Allow with the lock held, which it gives back.
+func (l *Leaf) allow(d *Decision, now Time, cost int64) error {
 	defer l.tree.mu.Unlock()
-	now = l.tree.advance(now)
 	x, err := l.live(now, cost)
 	if err != nil {
-		return Decision{}, err
+		return err
 	}
-	err = l.tree.take(&d, x, now, cost)
+	err = l.tree.take(d, x, now, cost)
 	x.park(now)
-	return d, err
+	return err
 }
 
 func (l *Leaf) live(now Time, cost int64) (*class, error) {

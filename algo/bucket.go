@@ -127,24 +127,6 @@ func (b Bucket) Charge(tat Ticks, now Time, cost Ticks) Ticks {
 	return tat.Add(cost)
 }
 
-// Take is Charge if the bucket holds cost, and changes nothing if it does not.
-func (b *Bucket) Take(tat Ticks, now Time, cost Ticks) (after Ticks, ok bool) {
-	hi, lo := bits.Mul64(now.offset(), b.fill)
-	owedLo, c := bits.Sub64(tat.lo, lo, 0)
-	owedHi, c := bits.Sub64(tat.hi, hi, c)
-	if c != 0 { // it is full
-		owedHi, owedLo = 0, 0
-	}
-	owedLo, c = bits.Add64(owedLo, cost.lo, 0)
-	owedHi, c = bits.Add64(owedHi, cost.hi, c)
-	_, over := bits.Sub64(b.size.lo, owedLo, 0)
-	if _, over = bits.Sub64(b.size.hi, owedHi, over); c|over != 0 {
-		return tat, false
-	}
-	lo, c = bits.Add64(lo, owedLo, 0)
-	return Ticks{hi + owedHi + c, lo}, true
-}
-
 // Charged is Charge that also returns what is missing then.
 func (b *Bucket) Charged(tat Ticks, now Time, cost Ticks) (after, owed Ticks) {
 	hi, lo := bits.Mul64(now.offset(), b.fill)

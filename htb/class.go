@@ -3,6 +3,7 @@ package htb
 import (
 	"container/heap"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-sluice/sluice/algo"
@@ -43,6 +44,7 @@ type class struct {
 	dynamic     bool     // made from a template
 	dropped     bool     // no longer in the tree; handles look for a live one
 	slot        int      // 1 + that of its record, while it is in the parent's table
+	refused     atomic.Pointer[refusal]
 }
 
 // inner is what a class with children has besides: the children, and the

@@ -166,14 +166,16 @@ func (k *clock) pace(window uint64) Ticks {
 	return larger(begin, k.forgotten(window)).Sub(k.least(window))
 }
 
-// serve moves the clock on for a child that is lent to, and returns what its mark is
-// to be counted from.
-func (k *clock) serve(w window, now Time, mark, lead Ticks) Ticks {
+// serve moves the clock on for a child that is lent to, which moves its mark by a step, and
+// returns the mark.
+func (k *clock) serve(w window, now Time, mark, lead, step Ticks) Ticks {
 	if uint64(now)-uint64(k.begun) >= k.lasts {
 		k.roll(w, now)
 	}
 	mark = larger(mark, k.old)
 	k.now = larger(k.now, mark.Sub(lead))
+	mark = mark.Add(step)
+	k.top = larger(k.top, mark)
 	return mark
 }
 
@@ -283,18 +285,18 @@ type claim struct {
 
 // stake makes a claim for a refused request of the leaf x that was first in line, at
 // the class that was short of tokens; it would pass after wait. Who did not come back
-// for a claim makes none for an epoch.
-func (x *class) stake(now Time, need Ticks, wait time.Duration) {
+// for a claim makes none for an epoch. It reports whether that changed anything.
+func (x *class) stake(now Time, need Ticks, wait time.Duration) (changed bool) {
 	if wait == Never || need.IsZero() || x.parent == nil || !x.underCeil(now, need) {
-		return
+		return false
 	}
 	if x.staked && now >= x.stakedUntil && now < x.stakeForgotten() {
-		return
+		return false
 	}
 	leaf, at := x, place(0)
 	for x.parent != nil {
 		if x.ahead(x.parent.window.at(now), at) {
-			return
+			return false
 		}
 		at, x = x.place(now, at), x.parent
 		lacks := x.leaving(now, need, x.ceilOver, at, leaf)
@@ -302,12 +304,15 @@ func (x *class) stake(now Time, need Ticks, wait time.Duration) {
 			continue
 		}
 		if c := &x.in.claim; c.by == nil || c.by == leaf || now >= c.until || at < c.at || at == c.at && c.need.Less(lacks) {
-			w := time.Duration(x.window)
-			*c = claim{leaf, lacks, at, now.Add(min(wait, forget*w)).Add(w / 4)}
+			was, w := *c, time.Duration(x.window)
+			until := x.window.begins(x.window.at(now) + forget) // the same as long as places are
+			*c = claim{leaf, lacks, at, min(now.Add(wait), until).Add(w / 4)}
+			changed = *c != was || !leaf.staked
 			leaf.staked, leaf.stakedUntil = true, c.until
 		}
-		return
+		return changed
 	}
+	return false
 }
 
 // stakeForgotten returns when it is forgotten that x did not come back for a claim.
@@ -340,9 +345,7 @@ func (x *class) borrow(now Time, lender int, cost int64) {
 // advance moves the mark of x for a loan, and its parent's clock.
 func (x *class) advance(now Time, cost int64) {
 	up := x.parent
-	k := &up.in.clocks[x.turn]
-	x.mark = k.serve(up.window, now, x.mark, up.lead).Add(x.steps(cost))
-	k.top = larger(k.top, x.mark)
+	x.mark = up.in.clocks[x.turn].serve(up.window, now, x.mark, up.lead, x.steps(cost))
 }
 
 // reborrow corrects the marks of a loan.

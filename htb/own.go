@@ -9,8 +9,8 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 	}
 	need := p.ticks.Cost(cost)
 	if !x.own(now, need, cost) {
-		ceil, ok := p.ceil.Take(x.ceilTAT, now, need)
-		if !ok || x.parent == nil {
+		ceil, owed := p.ceil.Charged(x.ceilTAT, now, need)
+		if p.ceil.Size().Less(owed) || x.parent == nil {
 			return 0, false
 		}
 		if lender = x.parent.lent(now, need, cost, 1); lender == 0 {
@@ -29,13 +29,13 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 // up the tree and back. For classes that are simple, and costs above 0.
 func (x *class) own(now Time, need Ticks, cost int64) bool {
 	p, was := x.plan, x.rateTAT
-	rate, ok := p.rate.Take(was, now, need)
-	if !ok {
+	rate, owed := p.rate.Charged(was, now, need)
+	if p.rate.Size().Less(owed) {
 		return false
 	}
 	ceil := rate
 	if !p.one || x.ceilTAT != was {
-		if ceil, ok = p.ceil.Take(x.ceilTAT, now, need); !ok {
+		if ceil, owed = p.ceil.Charged(x.ceilTAT, now, need); p.ceil.Size().Less(owed) {
 			return false
 		}
 	}

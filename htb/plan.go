@@ -38,6 +38,7 @@ type plan struct {
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
 	simple        bool       // nothing but rate and ceil counts, here and above
+	static        bool       // simple, and neither it nor any above is made from a template
 	one           bool       // rate and ceil are the same bucket
 }
 
@@ -82,7 +83,7 @@ func compile(s Spec, use purpose) (*plan, Mistakes) {
 		c.say(c.of[n-1], "rate", "%s", strings.TrimPrefix(err.Error(), "algo: "))
 		return p, c.mistakes
 	}
-	p.scale(scale, p.spec.Burst, use == toPolice)
+	p.scale(scale, p.spec.Burst, use == toPolice, use == toPolice)
 	return p, c.mistakes
 }
 
@@ -299,8 +300,9 @@ func (c *compiler) cburst(s *Spec, path []string) {
 
 // scale makes the buckets of p and of all below it. A cost above most cannot
 // pass above p: the root's burst, which is the last to lend, and the cbursts.
-func (p *plan) scale(s algo.Scale, most int64, simple bool) {
+func (p *plan) scale(s algo.Scale, most int64, simple, static bool) {
 	p.ticks, p.simple = s, simple && len(p.spec.Also) == 0 && p.spec.Sync == 0
+	p.static = p.simple && static
 	p.maxCost = min(most, p.spec.CBurst)
 	p.rate = s.Bucket(p.spec.Rate, p.spec.Burst)
 	p.ceil = s.Bucket(p.spec.Ceil, p.spec.CBurst)
@@ -314,10 +316,10 @@ func (p *plan) scale(s algo.Scale, most int64, simple bool) {
 		p.reserve = s.Bucket(p.spec.Rate, p.promisedUnits)
 	}
 	for _, q := range p.children {
-		q.scale(s, p.maxCost, p.simple)
+		q.scale(s, p.maxCost, p.simple, p.static)
 	}
 	if p.template != nil {
-		p.template.scale(s, p.maxCost, p.simple)
+		p.template.scale(s, p.maxCost, p.simple, false)
 	}
 	if p.inner() && p.use == toPolice {
 		p.shareOut()

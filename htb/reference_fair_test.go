@@ -217,7 +217,7 @@ func (x *ref) stake(now Time, cost int64, wait time.Duration) {
 		k0 := x.fair.claim
 		if k0.by == nil || k0.by == leaf || now >= k0.until || places[k] < k0.at || places[k] == k0.at && k0.need.Cmp(lacks) < 0 {
 			w := time.Duration(x.fair.window)
-			until := now.Add(min(wait, 32*w)).Add(w / 4)
+			until := min(now.Add(wait), window(w).begins(window(w).at(now)+32)).Add(w / 4)
 			x.fair.claim, leaf.fair.staked = refClaim{leaf, lacks, places[k], until}, &until
 		}
 		return

@@ -22,10 +22,11 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	if err := m.fatal(); err != nil {
 		return err
 	}
-	t.mu.Lock()
+	t.lock()
 	defer t.mu.Unlock()
 	t.hub.ttl = max(t.hub.ttl, root.SyncTTL())
 	p.join(t.hub)
+	t.root.countAllRefused()
 	t.root.become(t.advance(now), p)
 	t.spec = root.clone()
 	return nil

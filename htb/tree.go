@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -16,11 +17,14 @@ import (
 // Most callers want [Tree.Allow], or [Tree.Leaf] once and [Leaf.Allow] for every
 // request.
 type Tree struct {
-	mu   sync.Mutex
-	root *class
-	last Time // the latest seen
-	hub  *hub
-	spec Spec
+	mu      sync.Mutex
+	watched bool // some refusal is remembered of this version
+	last    Time // the latest seen
+	root    *class
+	hub     *hub
+	spec    Spec
+
+	version atomic.Uint64 // of the state; moves on only from one that is watched
 }
 
 // New returns a tree of which root is the root, every bucket full. A Spec with
@@ -148,6 +152,7 @@ func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
 	}
 	if lender, ok := x.quick(now, cost); ok {
 		d.Allowed, d.Up = true, lender
+		t.changed()
 		return nil
 	}
 	return t.weigh(d, x, now, cost)
@@ -163,6 +168,7 @@ func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
 	need := x.ticks.Cost(cost)
 	v := x.decide(now, need)
 	x.count(v, cost)
+	x.countRefused()
 	d.Allowed, d.Reason, d.Up, d.Outage = v.why == 0, v.why, v.by, v.why == NoStore
 	if d.Allowed {
 		x.charge(now, v.by, cost)
@@ -170,9 +176,13 @@ func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
 		if x.staked && cost > 0 {
 			x.unstake()
 		}
+		t.changed()
 	} else {
 		d.RetryAfter = x.retryAfter(now, need)
-		x.stake(now, need, d.RetryAfter)
+		if x.stake(now, need, d.RetryAfter) {
+			t.changed()
+		}
+		t.remember(x, now, need, cost, v, d.RetryAfter)
 		d.RetryAfter = x.untilHeard(now, v, need, d.RetryAfter)
 	}
 	return nil
@@ -184,8 +194,8 @@ func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
 type Leaf struct {
 	tree  *Tree
 	names []string
-	class *class // guarded by tree.mu; nil before the first use
-	slot  int    // above 0: of the leaf in the table of that class, if it still is the leaf's
+	class atomic.Pointer[class] // changed under tree.mu; nil before the first use
+	slot  int                   // above 0: of the leaf in the table of that class, if it still is the leaf's
 }
 
 // Path returns the leaf's path.
@@ -195,11 +205,24 @@ func (l *Leaf) Path() string { return Path(l.names...) }
 // [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
 // replacement of the tree has taken away.
 func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
-	t := l.tree
+	t, x := l.tree, l.class.Load()
+	if x != nil {
+		if r := x.refused.Load(); r != nil {
+			if verdict, passes, ok := r.still(t, now, cost); ok {
+				d.Reason, d.Up, d.RetryAfter = Reason(verdict), int(verdict>>8), Never
+				if passes < math.MaxInt64 {
+					d.RetryAfter = Time(passes).Sub(now)
+				}
+				d.tree, d.leaf, d.at = t, x, now
+				return d, nil
+			}
+		}
+	}
 	t.mu.Lock()
 	now = t.advance(now)
-	if x := l.class; x != nil && x.in == nil && l.slot == 0 && !x.dropped {
+	if x != nil && x.in == nil && !x.dropped && x.slot == 0 && l.slot == 0 && x == l.class.Load() {
 		if lender, ok := x.quick(now, cost); ok {
+			t.changed()
 			t.mu.Unlock() // nothing here panics
 			d.Allowed, d.Up, d.tree, d.leaf, d.at = true, lender, t, x, now
 			return d, nil
@@ -222,7 +245,8 @@ func (l *Leaf) allow(d *Decision, now Time, cost int64) error {
 }
 
 func (l *Leaf) live(now Time, cost int64) (*class, error) {
-	if x := l.class; x != nil && cost >= 0 && !x.dropped {
+	was := l.class.Load()
+	if x := was; x != nil && cost >= 0 && !x.dropped {
 		if x.in == nil && l.slot == 0 {
 			return x, nil
 		}
@@ -230,13 +254,20 @@ func (l *Leaf) live(now Time, cost int64) (*class, error) {
 			return c, nil
 		}
 	}
+	if was != nil && was.dropped {
+		was.countRefused()
+	}
 	x, shared, err := l.tree.find(now, l.names, cost)
-	l.class, l.slot = x, 0
+	c := x
+	l.slot = 0
 	switch {
 	case shared: // until there is room for its own
-		l.class = nil
+		c = nil
 	case x != nil && x.slot > 0:
-		l.class, l.slot = x.parent, x.slot
+		c, l.slot = x.parent, x.slot
+	}
+	if c != was {
+		l.class.Store(c)
 	}
 	return x, err
 }

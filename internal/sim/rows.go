@@ -267,7 +267,8 @@ type ranking []*node
 func (h ranking) Len() int { return len(h) }
 
 func (h ranking) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].score, h[j].score), cmp.Compare(h[i].name, h[j].name)) < 0
+	a, b := h[i], h[j]
+	return a.score < b.score || a.score == b.score && a.name < b.name
 }
 
 func (h ranking) Swap(i, j int) {

@@ -83,7 +83,7 @@ func (s *strict) give(n *Node, amount float64) {
 
 // ration divides what is less than the guarantees of n's children together.
 func (s *strict) ration(n *Node, amount float64) {
-	s.claims = s.claims[:0]
+	s.claims = slices.Grow(s.claims[:0], len(n.Children))
 	for _, c := range n.Children {
 		if c.rate > 0 { // zero weight takes nothing, and 0/0 is no level
 			s.claims = append(s.claims, newClaim(c.has(), c.rate))
@@ -107,7 +107,7 @@ func (s *strict) share(n *Node, excess float64) {
 		for same < len(rest) && rest[same].Prio == rest[0].Prio {
 			same++
 		}
-		s.claims = s.claims[:0]
+		s.claims = slices.Grow(s.claims[:0], same)
 		for _, c := range rest[:same] {
 			s.claims = append(s.claims, newClaim(c.wants-c.has(), c.weight()))
 		}

@@ -19,9 +19,10 @@ type flow struct {
 	config.Flow
 	index  int // among the flows of the run: breaks ties, and picks the random stream
 	random *rand.Rand
-	names  []string  // of the leaf; the last one changes from request to request under a template
 	ranks  []float64 // of Zipf: cumulative shares
+	seen   []*leaf   // clients that came, each in its place, where another may take over
 
+	leaf  *leaf         // of the next request
 	at    time.Duration // of the next request
 	cost  int64         // of the next request
 	units int64         // that came since began
@@ -34,7 +35,7 @@ type flow struct {
 func flowsOf(l *config.LoadFile, seed uint64) []*flow {
 	var flows []*flow
 	add := func(f config.Flow, names []string) *flow {
-		x := &flow{Flow: f, index: len(flows), names: names, at: f.From, began: f.From}
+		x := &flow{Flow: f, index: len(flows), leaf: &leaf{names: names}, at: f.From, began: f.From}
 		x.random = rand.New(rand.NewPCG(seed, uint64(x.index)))
 		flows = append(flows, x)
 		return x
@@ -46,24 +47,45 @@ func flowsOf(l *config.LoadFile, seed uint64) []*flow {
 				add(f, client(f.Class, i)).start()
 			}
 		case f.Clients > 0 && f.Zipf > 0:
-			x := add(f, slices.Clone(f.Class))
+			x := add(f, f.Class)
 			x.ranks = zipf(f.Clients, f.Zipf)
 			x.start()
 		default:
-			add(f, slices.Clone(f.Class)).start()
+			add(f, f.Class).start()
 		}
 	}
 	return flows
 }
 
+// named returns how many leaves a load names at most.
+func named(l *config.LoadFile) (n int) {
+	for _, f := range l.Flows {
+		n += max(1, f.Clients)
+	}
+	return n
+}
+
 // client returns the path of the i-th client, from 0.
 func client(class []string, i int) []string {
 	names := slices.Clone(class)
-	names[len(names)-1] = clientName(i)
+	names[len(names)-1] = "client-" + strconv.Itoa(i+1)
 	return names
 }
 
-func clientName(i int) string { return "client-" + strconv.Itoa(i+1) }
+// mostSeen bounds what is kept of clients, of which there may be millions.
+const mostSeen = 1 << 16
+
+// clientLeaf returns the leaf of the i-th client.
+func (f *flow) clientLeaf(i int) *leaf {
+	if f.seen == nil {
+		f.seen = make([]*leaf, min(f.Clients, mostSeen))
+	}
+	l := &f.seen[i%len(f.seen)]
+	if *l == nil || (*l).client != i {
+		*l = &leaf{names: client(f.Class, i), client: i}
+	}
+	return *l
+}
 
 // zipf returns the cumulative shares of n clients, the k-th of which has 1/k^s.
 func zipf(n int, s float64) []float64 {
@@ -86,19 +108,9 @@ func Arrivals(l *config.LoadFile, seed uint64) (iter.Seq2[time.Duration, int64],
 		}
 	}
 	return func(yield func(time.Duration, int64) bool) {
-		var flows flowHeap
-		for _, x := range flowsOf(l, seed) {
-			if !x.over() {
-				flows = append(flows, x)
-			}
-		}
-		heap.Init(&flows)
+		flows, _ := startFlows(flowsOf(l, seed))
 		for len(flows) > 0 && yield(flows[0].at, flows[0].cost) {
-			if flows[0].next(htb.Decision{}, nil, 0); flows[0].over() {
-				heap.Pop(&flows)
-			} else {
-				heap.Fix(&flows, 0)
-			}
+			flows.next(htb.Decision{}, nil, 0)
 		}
 	}, nil
 }
@@ -130,7 +142,7 @@ func (f *flow) draw() {
 		i, _ = slices.BinarySearch(f.ranks, f.random.Float64()*f.ranks[len(f.ranks)-1])
 		i = min(i, f.Clients-1)
 	}
-	f.names[len(f.names)-1] = clientName(i)
+	f.leaf = f.clientLeaf(i)
 }
 
 // gap draws the time between two requests of a Poisson process: a request brings
@@ -182,6 +194,30 @@ func (f *flow) next(d htb.Decision, err error, step time.Duration) {
 
 // flowHeap orders flows by their next request, ties as they stand in the file.
 type flowHeap []*flow
+
+// startFlows puts those in order that have a request, and says which are backlogged.
+func startFlows(flows []*flow) (h flowHeap, backlogged []*flow) {
+	for _, x := range flows {
+		if x.over() {
+			continue
+		}
+		if h = append(h, x); x.Arrivals == config.Backlogged {
+			backlogged = append(backlogged, x)
+		}
+	}
+	heap.Init(&h)
+	return h, backlogged
+}
+
+// next makes the next request of the first flow.
+func (h *flowHeap) next(d htb.Decision, err error, step time.Duration) {
+	x := (*h)[0]
+	if x.next(d, err, step); x.over() {
+		heap.Pop(h)
+	} else {
+		heap.Fix(h, 0)
+	}
+}
 
 func (h flowHeap) Len() int { return len(h) }
 func (h flowHeap) Less(i, j int) bool {

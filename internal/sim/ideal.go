@@ -78,13 +78,13 @@ type division struct {
 	queued  bool    // nothing is rejected: what is left is wanted in the next step, too
 	kernel  bool
 	classes []*node
-	fluid   []*fair.Node
-	left    []*node // with something queued at the end
+	fluid   []*fair.Node // of classes, and some of an earlier step
+	left    []*node      // with something queued at the end
 }
 
 // divide works out what everybody should have got in a step, and begins the next.
 func (d *division) divide(root *node) {
-	d.classes, d.fluid = d.classes[:0], d.fluid[:0]
+	d.classes = d.classes[:0]
 	top := d.demand(root)
 	if d.kernel {
 		fair.Kernel(top)
@@ -105,7 +105,13 @@ func (d *division) divide(root *node) {
 // for take no part.
 func (d *division) demand(n *node) *fair.Node {
 	n.catchUp(d.step, d.length)
-	f := &fair.Node{
+	if len(d.classes) == len(d.fluid) {
+		d.fluid = append(d.fluid, &fair.Node{})
+	}
+	f := d.fluid[len(d.classes)]
+	d.classes = append(d.classes, n)
+	*f = fair.Node{
+		Children:       f.Children[:0],
 		Rate:           n.rate + d.seconds*n.spec.Rate.PerSecond(),
 		Ceil:           n.ceil + d.seconds*n.spec.Ceil.PerSecond(),
 		Burst:          float64(n.spec.Burst),
@@ -118,7 +124,6 @@ func (d *division) demand(n *node) *fair.Node {
 		n.also[i] += d.seconds * l.Rate.PerSecond()
 		f.Ceil = min(f.Ceil, n.also[i])
 	}
-	d.classes, d.fluid = append(d.classes, n), append(d.fluid, f)
 	own, wants := 0.0, 0.0
 	for _, children := range [2][]*node{n.named, n.asked} {
 		for _, c := range children {

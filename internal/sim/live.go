@@ -88,17 +88,12 @@ func Live(ctx context.Context, f *config.File, load *config.LoadFile, gateways [
 		}
 		l.slots = append(l.slots, make(chan struct{}, mostAsking))
 	}
-	for _, x := range flowsOf(load, o.Seed) {
+	flows := flowsOf(load, o.Seed)
+	for _, x := range flows {
 		l.deals = append(l.deals, rand.New(rand.NewPCG(o.Seed, 1<<63|uint64(x.index)))) // no flow's own stream
 		l.asks = append(l.asks, leafOf(r.root.spec, x.Class).Remote)
-		if x.over() {
-			continue
-		}
-		if l.flows = append(l.flows, x); x.Arrivals == config.Backlogged {
-			l.backlogged = append(l.backlogged, x)
-		}
 	}
-	heap.Init(&l.flows)
+	l.flows, l.backlogged = startFlows(flows)
 	l.back = make(chan *flow, len(l.backlogged))
 	return l.measure(ctx, load, skew)
 }
@@ -234,7 +229,7 @@ func (l *live) to(x *flow) int {
 
 // send makes the request that is due, of the first flow.
 func (l *live) send(x *flow, now time.Duration) {
-	g, names, cost := l.to(x), x.names, x.cost
+	g, leaf, cost := l.to(x), x.leaf, x.cost
 	open := x.Arrivals != config.Backlogged
 	if open {
 		l.sent++
@@ -243,49 +238,35 @@ func (l *live) send(x *flow, now time.Duration) {
 		}
 	}
 	if !l.asks[x.index] {
-		d, err := l.decide(g, x, names, cost)
-		l.goOnWith(x, d, err)
-		if x.over() {
-			heap.Pop(&l.flows)
-		} else {
-			heap.Fix(&l.flows, 0)
+		d, err := l.decide(g, x, leaf, cost)
+		if !open {
+			x.at = l.elapsed() // it waits from the answer on
 		}
+		l.flows.next(d, err, l.opts.Step)
 		return
 	}
 	if open {
-		names = slices.Clone(names) // the next request may have others
-		if l.goOnWith(x, htb.Decision{}, nil); !x.over() {
-			heap.Fix(&l.flows, 0)
-		} else {
-			heap.Pop(&l.flows)
-		}
+		l.flows.next(htb.Decision{}, nil, l.opts.Step)
 	} else {
 		heap.Pop(&l.flows)
 	}
 	l.slots[g] <- struct{}{} // each is free again after the gateway's timeout at most
 	l.asking.Go(func() {
-		d, err := l.decide(g, x, names, cost)
+		d, err := l.decide(g, x, leaf, cost)
 		<-l.slots[g]
 		if !open {
-			l.goOnWith(x, d, err)
+			x.at = l.elapsed()
+			x.next(d, err, l.opts.Step)
 			l.back <- x
 		}
 	})
 }
 
-// goOnWith sets the next request of a flow. A backlogged one waits from the answer on.
-func (l *live) goOnWith(x *flow, d htb.Decision, err error) {
-	if x.Arrivals == config.Backlogged {
-		x.at = l.elapsed()
-	}
-	x.next(d, err, l.opts.Step)
-}
-
 // decide has a gateway decide on a request of the flow x, and books the answer. It is not
 // cut short when the run is: what is under way counts.
-func (l *live) decide(g int, x *flow, names []string, cost int64) (htb.Decision, error) {
+func (l *live) decide(g int, x *flow, leaf *leaf, cost int64) (htb.Decision, error) {
 	begin := time.Now()
-	d, err := l.gateways[g].Allow(context.Background(), cost, names...)
+	d, err := l.gateways[g].Allow(context.Background(), cost, leaf.names...)
 	took := time.Since(begin)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -298,7 +279,7 @@ func (l *live) decide(g int, x *flow, names []string, cost int64) (htb.Decision,
 	}
 	now := l.elapsed()
 	l.advance(htb.Time(min(now, l.end)), l.backlogged)
-	n := l.book(names, cost, x.Arrivals != config.Backlogged, d, err)
+	n := l.book(leaf, cost, x.Arrivals != config.Backlogged, d, err)
 	l.took.Add(took)
 	at := &l.each[g]
 	at.Decisions++

@@ -14,7 +14,8 @@ import (
 
 // node is one class of the run: those the tree names, and the children of
 // templates as long as they matter, that is while they have a row of their own or
-// tokens missing.
+// tokens missing. One that no longer does sleeps for a while: as if it were not there,
+// but for who asks again.
 //
 // INVARIANT: n.row is n's own row if n.own; else, for a child in the rest of its
 // template and for all below such a child, the rest's.
@@ -27,13 +28,15 @@ type node struct {
 	named    []*node
 	children map[string]*node // named ones and others
 	template *htb.Spec
+	awake    int     // children of the template that do not sleep
 	ranked   ranking // children of the template with a row of their own
 	rest     *row    // of the template's other children
 
-	row   *row
-	own   bool
-	score int64 // what it wanted since it was made
-	place int   // in the parent's ranked: 1 + index; 0 for none
+	row          *row
+	own          bool
+	asleep, gone bool  // gone: no longer in the run
+	score        int64 // what it wanted since it was made
+	place        int   // in the parent's ranked: 1 + index; 0 for none
 
 	ideal
 	excess
@@ -126,27 +129,52 @@ func (n *node) sharing() bool { return !n.own && !n.parent.own }
 // no such class. most is how many children get a row of their own at a time.
 func (n *node) child(name string, most int) *node {
 	c, ok := n.children[name]
-	switch {
-	case ok && (c.own || c.name == overflow):
-		return c
-	case !ok && n.template == nil:
-		return nil
-	case !ok && len(n.children)-len(n.named) >= n.template.Max: // they share one, as in the tree
-		if c, ok = n.children[overflow]; ok {
-			return c
-		}
-		name = overflow
-	}
 	if !ok {
-		if n.children == nil {
-			n.children = make(map[string]*node)
+		if n.template == nil {
+			return nil
 		}
-		c = newNode(n.template, n, strings.Clone(name))
-		n.children[c.name] = c
-		c.share(n.rest)
+		if n.crowded() {
+			return n.crowd()
+		}
+		c = n.add(name)
 	}
-	n.rank(c, most)
+	return n.again(c, most)
+}
+
+// again is child for one that is there.
+func (n *node) again(c *node, most int) *node {
+	if c.asleep {
+		if n.crowded() {
+			return n.crowd()
+		}
+		c.asleep, c.score = false, 0
+		n.awake++
+	}
+	if !c.own {
+		n.rank(c, most)
+	}
 	return c
+}
+
+func (n *node) add(name string) *node {
+	if n.children == nil {
+		n.children = make(map[string]*node)
+	}
+	c := newNode(n.template, n, strings.Clone(name))
+	n.children[c.name] = c
+	n.awake++
+	c.share(n.rest)
+	return c
+}
+
+// crowded says whether further names share a child, as in the tree, and crowd which.
+func (n *node) crowded() bool { return n.awake >= n.template.Max }
+
+func (n *node) crowd() *node {
+	if c, ok := n.children[overflow]; ok {
+		return c
+	}
+	return n.add(overflow)
 }
 
 // rank gives c a row of its own if there is one to be had, or if it has wanted
@@ -191,25 +219,46 @@ func (n *node) unshare() {
 	}
 }
 
-// prune forgets children of the template that are as if never seen. It looks at
-// all of them, but only when they have doubled since the last time.
+// prune puts children of the template to sleep that are as if never seen, and forgets
+// those that slept already where there are many. It looks at all of them, but only when
+// those awake have doubled since the last time.
 func (n *node) prune(step int, length float64) {
 	for _, c := range n.named {
 		c.prune(step, length)
 	}
-	if n.template == nil || len(n.children) < 2*n.kept+1024 {
+	if n.template == nil || len(n.named)+n.awake < 2*n.kept+1024 {
 		return
 	}
+	many := len(n.children) > len(n.named)+n.awake+mostLeaves
 	for name, c := range n.children { // order does not matter: each goes or stays by itself
-		if c.spec != n.template {
+		switch {
+		case c.spec != n.template, c.asleep && !many:
+			continue
+		case c.asleep:
+			delete(n.children, name)
+			c.gone = true
 			continue
 		}
 		c.prune(step, length)
-		if c.catchUp(step, length); c.place == 0 && c.full() && c.settled(c.spec, float64(step)*length) && len(c.children) == len(c.named) {
+		if c.catchUp(step, length); c.place > 0 || !c.full() || !c.settled(c.spec, float64(step)*length) || c.awake > 0 {
+			continue
+		}
+		if n.awake--; c.leaf() && name != overflow {
+			c.asleep = true
+		} else {
 			delete(n.children, name)
+			c.forget()
 		}
 	}
-	n.kept = len(n.children)
+	n.kept = len(n.named) + n.awake
+}
+
+// forget says of n and of all below that they are gone.
+func (n *node) forget() {
+	n.gone = true
+	for _, c := range n.children {
+		c.forget()
+	}
 }
 
 // ranking orders nodes by score, the least first.
@@ -218,7 +267,8 @@ type ranking []*node
 func (h ranking) Len() int { return len(h) }
 
 func (h ranking) Less(i, j int) bool {
-	return cmp.Or(cmp.Compare(h[i].score, h[j].score), cmp.Compare(h[i].name, h[j].name)) < 0
+	a, b := h[i], h[j]
+	return a.score < b.score || a.score == b.score && a.name < b.name
 }
 
 func (h ranking) Swap(i, j int) {

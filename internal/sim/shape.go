@@ -59,43 +59,19 @@ func ShapeTrace(ctx context.Context, f *config.File, path string, sum trace.Summ
 	if err != nil {
 		return nil, err
 	}
-	in, err := trace.Open(path, sum, t)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	s.ends(sum.Span)
-	m := mapping{run: s.run, below: o.Map}
 	x := &flow{Flow: config.Flow{Arrivals: config.Constant}}
-	for n := 0; ; n++ {
-		if n%4096 == 0 && !s.goOn(ctx, float64(in.Offset())/float64(max(1, sum.Bytes))) {
-			break
-		}
-		q, ok, err := in.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			break
-		}
-		names := m.names(q.Class)
-		if names == nil {
-			continue
-		}
-		now := htb.Time(q.At)
+	err = s.replay(ctx, path, sum, t, func(now htb.Time, l *leaf, cost int64) error {
 		if err := s.until(now, nil); err != nil {
-			return nil, err
+			return err
 		}
 		s.advance(now, nil)
-		x.names, x.cost = names, q.Cost
+		x.leaf, x.cost = l, cost
 		if err := s.enqueue(now, x); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := s.events(now); err != nil {
-			return nil, err
-		}
-	}
-	if err := m.err(path); err != nil {
+		return s.events(now)
+	})
+	if err != nil {
 		return nil, err
 	}
 	if ctx.Err() == nil {
@@ -104,7 +80,6 @@ func ShapeTrace(ctx context.Context, f *config.File, path string, sum trace.Summ
 		}
 		s.advance(htb.Time(sum.Span), nil)
 	}
-	s.noteTrace(&m, in)
 	return s.done(ctx, nil)
 }
 
@@ -153,16 +128,7 @@ func (s *shaper) load(ctx context.Context, l *config.LoadFile) (*result.Run, err
 	}
 	s.ends(l.Duration)
 	var backlogged []*flow
-	for _, x := range flowsOf(l, s.opts.Seed) {
-		if x.over() {
-			continue
-		}
-		s.flows = append(s.flows, x)
-		if x.Arrivals == config.Backlogged {
-			backlogged = append(backlogged, x)
-		}
-	}
-	heap.Init(&s.flows)
+	s.flows, backlogged = startFlows(flowsOf(l, s.opts.Seed))
 	end := htb.Time(l.Duration)
 	for n := 0; ; n++ {
 		at := s.nextEvent()
@@ -253,11 +219,7 @@ func (s *shaper) events(now htb.Time) error {
 		if err := s.enqueue(now, x); err != nil {
 			return err
 		}
-		if x.next(htb.Decision{Allowed: true}, nil, s.opts.Step); x.over() {
-			heap.Pop(&s.flows)
-		} else {
-			heap.Fix(&s.flows, 0)
-		}
+		s.flows.next(htb.Decision{Allowed: true}, nil, s.opts.Step)
 	}
 	for s.pool == 0 || s.busy < s.pool {
 		item, next, ok := s.sched.Dequeue(now)
@@ -271,7 +233,7 @@ func (s *shaper) events(now htb.Time) error {
 
 // enqueue puts the flow's next request into its queue.
 func (s *shaper) enqueue(now htb.Time, x *flow) error {
-	n := s.find(x.names)
+	n := s.find(x.leaf)
 	q := &request{flow: x, node: n, seq: s.seq}
 	s.seq++
 	q.item = htb.Item{Cost: x.cost, Value: q}
@@ -280,7 +242,7 @@ func (s *shaper) enqueue(now htb.Time, x *flow) error {
 	if x.Arrivals != config.Backlogged {
 		n.offer(s.step, float64(x.cost))
 	}
-	err := s.sched.Enqueue(now, &q.item, x.names...)
+	err := s.sched.Enqueue(now, &q.item, x.leaf.names...)
 	switch {
 	case errors.Is(err, htb.ErrFull):
 		n.leave(s.step, x.cost, func(r *row) { r.dropped += q.item.Cost })

@@ -1,10 +1,10 @@
 package sim
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/go-sluice/sluice/config"
 	"github.com/go-sluice/sluice/htb"
 	"github.com/go-sluice/sluice/internal/result"
-	"github.com/go-sluice/sluice/internal/trace"
 )
 
 // Options of a run.
@@ -45,6 +44,7 @@ type run struct {
 	lead func(names []string) error // says why names do not lead to a leaf
 	root *node
 	opts Options
+	few  bool // so few leaves that each has a handle
 
 	now      htb.Time
 	step     int  // being filled
@@ -86,6 +86,18 @@ func newRun(f *config.File, o Options) (*run, error) {
 	}, nil
 }
 
+// fewest returns how many children the template with the fewest may have.
+func fewest(s *htb.Spec) int {
+	most := math.MaxInt
+	for i := range s.Children {
+		c := &s.Children[i]
+		if most = min(most, fewest(c)); c.Name == htb.Template {
+			most = min(most, c.Max)
+		}
+	}
+	return most
+}
+
 // Load runs the tree of f under a load. When ctx ends it returns what was measured
 // until then, with the error of ctx.
 func Load(ctx context.Context, f *config.File, l *config.LoadFile, o Options) (*result.Run, error) {
@@ -101,109 +113,26 @@ func (r *run) load(ctx context.Context, l *config.LoadFile) (*result.Run, error)
 		return nil, err
 	}
 	r.ends(l.Duration)
-	var flows flowHeap
-	for _, x := range flowsOf(l, r.opts.Seed) {
-		if !x.over() {
-			flows = append(flows, x)
-		}
-	}
-	heap.Init(&flows)
-	var backlogged []*flow
-	for _, x := range flows {
-		if x.Arrivals == config.Backlogged {
-			backlogged = append(backlogged, x)
-		}
-	}
+	// Names keep a template tidier than handles do. That makes no difference until it is
+	// full, and to it none of these will ever be.
+	r.few = named(l) <= min(mostSeen, fewest(r.root.spec))
+	flows, backlogged := startFlows(flowsOf(l, r.opts.Seed))
 	for n := 0; len(flows) > 0; n++ {
 		x := flows[0]
 		if n%4096 == 0 && !r.goOn(ctx, float64(x.at)/float64(l.Duration)) {
 			break
 		}
 		r.advance(htb.Time(x.at), backlogged)
-		d, err := r.ask(x.names, x.cost, x.Arrivals != config.Backlogged)
+		d, err := r.ask(x.leaf, x.cost, x.Arrivals != config.Backlogged)
 		if err != nil && !errors.Is(err, htb.ErrCost) {
 			return nil, &config.Error{File: l.Name, Line: x.Line, Msg: err.Error()}
 		}
-		if x.next(d, err, r.opts.Step); x.over() {
-			heap.Pop(&flows)
-		} else {
-			heap.Fix(&flows, 0)
-		}
+		flows.next(d, err, r.opts.Step)
 	}
 	if ctx.Err() == nil {
 		r.advance(htb.Time(l.Duration), backlogged)
 	}
 	return r.finish(ctx, backlogged)
-}
-
-// Trace runs the tree of f under a trace.
-func Trace(ctx context.Context, f *config.File, path string, s trace.Summary, t trace.Options, o Options) (*result.Run, error) {
-	r, err := newRun(f, o)
-	if err != nil {
-		return nil, err
-	}
-	return r.trace(ctx, path, s, t)
-}
-
-func (r *run) trace(ctx context.Context, path string, s trace.Summary, t trace.Options) (*result.Run, error) {
-	in, err := trace.Open(path, s, t)
-	if err != nil {
-		return nil, err
-	}
-	defer in.Close()
-	r.ends(s.Span)
-	m := mapping{run: r, below: r.opts.Map}
-	for n := 0; ; n++ {
-		if n%4096 == 0 && !r.goOn(ctx, float64(in.Offset())/float64(max(1, s.Bytes))) {
-			break
-		}
-		q, ok, err := in.Next()
-		if err != nil {
-			return nil, err
-		}
-		if !ok {
-			break
-		}
-		names := m.names(q.Class)
-		if names == nil {
-			continue
-		}
-		r.advance(htb.Time(q.At), nil)
-		if _, err := r.ask(names, q.Cost, true); err != nil && !errors.Is(err, htb.ErrCost) {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-	}
-	if err := m.err(path); err != nil {
-		return nil, err
-	}
-	if ctx.Err() == nil {
-		r.advance(htb.Time(s.Span), nil)
-	}
-	r.noteTrace(&m, in)
-	return r.finish(ctx, nil)
-}
-
-// noteTrace says what is to be said of a trace.
-func (r *run) noteTrace(m *mapping, in *trace.Reader) {
-	if m.adopted != "" {
-		r.notes = append(r.notes, m.adopted)
-	}
-	if late := LateNote(in); late != "" {
-		r.notes = append(r.notes, late)
-	}
-}
-
-// LateNote says which lines of a trace came too late to be put in order, "" if none did.
-func LateNote(in *trace.Reader) string {
-	n, lines := in.Late()
-	if n == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%d lines came later than --reorder allows and were taken as of when they came, the first of them lines %s", n, list(lines))
-}
-
-func list(lines []int) string {
-	return strings.Trim(strings.ReplaceAll(fmt.Sprint(lines), " ", ", "), "[]")
 }
 
 func (r *run) goOn(ctx context.Context, done float64) bool {
@@ -234,28 +163,58 @@ func (r *run) ends(after time.Duration) {
 	r.last = int(max(0, after-1) / r.opts.Step)
 }
 
+// leaf is one that requests name, and what is known of it: so that none is looked up
+// by its name for every request.
+type leaf struct {
+	names  []string
+	client int       // which of its flow's
+	node   *node     // as it was found last; nil if it is not its own
+	handle *htb.Leaf // nil where there are many
+}
+
 // find returns the node of a leaf.
-func (r *run) find(names []string) *node {
+func (r *run) find(l *leaf) *node {
+	most := watched(r.opts.Top)
+	if n := l.node; n != nil && !n.gone {
+		if n.own {
+			return n
+		}
+		if n.parent.own { // else one above may be due for a row of its own
+			return n.parent.again(n, most)
+		}
+	}
 	n := r.root
-	for _, name := range names {
-		n = n.child(name, watched(r.opts.Top))
+	for _, name := range l.names {
+		n = n.child(name, most)
+	}
+	if l.node = n; n.name == overflow { // maybe there is room for its own the next time
+		l.node = nil
 	}
 	return n
 }
 
 // ask lets the tree decide, and books the answer.
-func (r *run) ask(names []string, cost int64, offer bool) (htb.Decision, error) {
-	d, err := r.tree.Allow(r.now, cost, names...)
+func (r *run) ask(l *leaf, cost int64, offer bool) (htb.Decision, error) {
+	if l.handle == nil && r.few {
+		l.handle, _ = r.tree.Leaf(l.names...) // else Allow says why not
+	}
+	var d htb.Decision
+	var err error
+	if l.handle != nil {
+		d, err = l.handle.Allow(r.now, cost)
+	} else {
+		d, err = r.tree.Allow(r.now, cost, l.names...)
+	}
 	if err != nil && !errors.Is(err, htb.ErrCost) {
 		return d, err
 	}
-	r.book(names, cost, offer, d, err)
+	r.book(l, cost, offer, d, err)
 	return d, err
 }
 
 // book books an answer, or that there can never be one, and returns the leaf's node.
-func (r *run) book(names []string, cost int64, offer bool, d htb.Decision, err error) *node {
-	n := r.find(names)
+func (r *run) book(l *leaf, cost int64, offer bool, d htb.Decision, err error) *node {
+	n := r.find(l)
 	n.count(r.step, cost, d.Allowed, d.Up)
 	r.booked = true
 	switch {
@@ -294,7 +253,7 @@ func (r *run) close(end htb.Time, backlogged []*flow) {
 		if from >= to {
 			continue
 		}
-		n := r.find(x.names)
+		n := r.find(x.leaf)
 		if from == begin && to == end {
 			n.offer(r.step, everything)
 		} else { // all it could have in that time, and have saved
@@ -328,91 +287,4 @@ func (r *run) finish(ctx context.Context, backlogged []*flow) (*result.Run, erro
 		out.Notes = append(out.Notes, x.String())
 	}
 	return out, ctx.Err()
-}
-
-// mapping turns the classes of a trace into leaves of the tree.
-type mapping struct {
-	run      *run
-	below    []string // given by the user
-	template []string // the class above the only template
-	tried    bool
-	adopted  string
-	unknown  map[string]error
-	first    []string
-	buf      []string
-}
-
-// names returns the leaf's path, nil if there is none.
-func (m *mapping) names(class []string) []string {
-	m.buf = append(append(m.buf[:0], m.below...), class...)
-	err := m.run.lead(m.buf)
-	if err == nil {
-		return m.buf
-	}
-	if !errors.Is(err, htb.ErrUnknown) || m.below != nil {
-		m.bad(class, err)
-		return nil
-	}
-	if !m.tried {
-		m.tried = true
-		if paths := templates(m.run.root.spec, nil); len(paths) == 1 {
-			m.template = paths[0]
-		}
-	}
-	if m.template == nil {
-		m.bad(class, err)
-		return nil
-	}
-	m.buf = append(append(m.buf[:0], m.template...), class...)
-	if err := m.run.lead(m.buf); err != nil {
-		m.bad(class, err)
-		return nil
-	}
-	if m.adopted == "" {
-		m.adopted = fmt.Sprintf("classes of the trace that the tree does not name are children of %q, its only template", htb.Path(m.template...))
-	}
-	return m.buf
-}
-
-// templates lists the classes above a template whose children are leaves.
-func templates(s *htb.Spec, path []string) (out [][]string) {
-	for i := range s.Children {
-		c := &s.Children[i]
-		switch {
-		case c.Name == htb.Template && len(c.Children) == 0:
-			out = append(out, append([]string{}, path...))
-		case c.Name != htb.Template:
-			out = append(out, templates(c, append(path[:len(path):len(path)], c.Name))...)
-		}
-	}
-	return out
-}
-
-const mostUnknown = 10
-
-func (m *mapping) bad(class []string, err error) {
-	path := htb.Path(class...)
-	if m.unknown[path] != nil || len(m.first) > mostUnknown {
-		return
-	}
-	if m.unknown == nil {
-		m.unknown = map[string]error{}
-	}
-	m.unknown[path] = err
-	m.first = append(m.first, path)
-}
-
-func (m *mapping) err(path string) error {
-	if len(m.first) == 0 {
-		return nil
-	}
-	lines := []string{fmt.Sprintf("%s: classes that are no leaves of the tree; put all of the trace below one with --map PATH, or add them:", path)}
-	for i, p := range m.first {
-		if i == mostUnknown {
-			lines = append(lines, "  and more")
-			break
-		}
-		lines = append(lines, fmt.Sprintf("  %s", strings.TrimPrefix(m.unknown[p].Error(), "htb: ")))
-	}
-	return errors.New(strings.Join(lines, "\n"))
 }

@@ -396,6 +396,34 @@ func TestMemoryIsBounded(t *testing.T) {
 	require.Less(t, large, small+8<<20, "ten times the names")
 }
 
+// Requests make no garbage, whether their leaf has a handle, or is made and forgotten over
+// and over.
+func TestRequestsMakeNoGarbage(t *testing.T) {
+	f, err := config.Parse("t", config.ExampleTree)
+	require.NoError(t, err)
+	path := filepath.Join(t.TempDir(), "trace.csv")
+	allocs := func(seconds int) float64 {
+		l, err := config.ParseLoad("l", fmt.Appendf(nil, "duration: %ds\nflows:\n  - {class: \"free/*\", clients: 2000, arrivals: poisson, rate: 2000/s}\n", seconds), "")
+		require.NoError(t, err)
+		var b strings.Builder
+		b.WriteString("time,class,cost\n")
+		for i := range 2000 * seconds {
+			fmt.Fprintf(&b, "%d.%04d,free/%d,1\n", i/2000, i%2000*5, i*31%2000)
+		}
+		require.NoError(t, os.WriteFile(path, []byte(b.String()), 0o600))
+		s, err := trace.Scan(t.Context(), path, trace.Options{})
+		require.NoError(t, err)
+		return testing.AllocsPerRun(1, func() {
+			_, err := Load(t.Context(), f, l, Options{Step: time.Second, Top: 5})
+			require.NoError(t, err)
+			_, err = Trace(t.Context(), f, path, s, trace.Options{}, Options{Step: time.Second, Top: 5})
+			require.NoError(t, err)
+		})
+	}
+	const seconds = 10
+	require.Less(t, allocs(2*seconds)-allocs(seconds), 0.05*2*2000*seconds)
+}
+
 func TestTraceClassesBelowTheOnlyTemplate(t *testing.T) {
 	f, err := config.Parse("t", config.ExampleTree)
 	require.NoError(t, err)

@@ -270,7 +270,7 @@ func parseWhole(b []byte) (int64, bool) {
 	var n int64
 	for _, c := range b {
 		c -= '0'
-		if c > 9 || n > (math.MaxInt64-int64(c))/10 {
+		if c > 9 || len(b) > 18 && n > (math.MaxInt64-int64(c))/10 { // 18 digits fit always
 			return 0, false
 		}
 		n = 10*n + int64(c)

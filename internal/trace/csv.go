@@ -133,12 +133,16 @@ const maxSeconds = 9223372035
 // parseSeconds reads decimal seconds as nanoseconds without a float on the way.
 // Digits beyond them, which are the noise of somebody's float, are rounded.
 func parseSeconds(b []byte) (int64, bool) {
-	whole, fraction, point := bytes.Cut(b, []byte{'.'})
+	point := 0
+	for point < len(b) && b[point] != '.' {
+		point++
+	}
+	whole, fraction := b[:point], b[min(point+1, len(b)):]
 	if len(whole)+len(fraction) == 0 {
 		return 0, false
 	}
 	var seconds int64
-	if len(whole) > 0 || !point {
+	if len(whole) > 0 {
 		var ok bool
 		if seconds, ok = parseWhole(whole); !ok || seconds > maxSeconds {
 			return 0, false

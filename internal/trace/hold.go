@@ -41,9 +41,10 @@ type hold struct {
 	spread bool // times are whole seconds
 	ended  bool // no more will come: let all go
 
-	heap   []held // 4 children to a node: half the levels of 2, so fewer cache lines touched
-	bytes  int
-	newest int64
+	ordered ring   // those that came no older than any before: all but a few of most traces
+	heap    []held // the others; 4 children to a node: half the levels of 2, so fewer cache lines touched
+	bytes   int
+	newest  int64
 
 	begun bool  // one was taken
 	last  int64 // stamp of the one last taken, late ones aside
@@ -58,36 +59,56 @@ func (h *hold) add(l held) (late bool) {
 	if h.begun && (l.at < h.last || l.at == h.last && h.newest-l.at > h.reorder) {
 		return true
 	}
-	if len(h.heap) == 0 && !h.begun {
-		h.newest = l.at
-	}
-	h.newest = max(h.newest, l.at)
 	if h.begun && l.at == h.last {
 		h.equal++
 	}
+	if h.held() == 0 && !h.begun {
+		h.newest = l.at
+	}
+	if h.held() > 0 && l.at >= h.newest {
+		h.ordered.push(l)
+	} else {
+		h.push(l)
+	}
+	h.newest = max(h.newest, l.at)
 	h.bytes += l.size
-	h.push(l)
 	return false
+}
+
+func (h *hold) held() int { return h.ordered.n + len(h.heap) }
+
+// oldest returns the one that goes next, of those there are.
+func (h *hold) oldest() (l *held, ordered bool) {
+	if len(h.heap) == 0 || h.ordered.n > 0 && h.ordered.at(0).before(&h.heap[0]) {
+		return h.ordered.at(0), true
+	}
+	return &h.heap[0], false
 }
 
 // take lets the oldest go, and says at what time, if one may go.
 func (h *hold) take() (held, int64, bool) {
-	if len(h.heap) == 0 {
+	if h.held() == 0 {
 		return held{}, 0, false
 	}
-	if !h.ended && h.newest-h.heap[0].at <= h.reorder && !h.full(len(h.heap), h.bytes) {
+	first, ordered := h.oldest()
+	if !h.ended && h.newest-first.at <= h.reorder && !h.full(h.held(), h.bytes) {
 		return held{}, 0, false
 	}
-	if at := h.heap[0].at; !h.begun {
-		h.begun, h.last, h.now = true, at, at
-		h.equal = h.count(0)
-	} else if at != h.last {
+	at := first.at
+	if !h.begun || at != h.last {
 		h.last, h.taken = at, 0
-		h.equal = h.count(0)
+		h.equal = h.ordered.count(at) + h.count(0, at)
 	}
-	l := h.pop()
+	if !h.begun {
+		h.begun, h.now = true, at
+	}
+	var l held
+	if ordered {
+		l = h.ordered.pop()
+	} else {
+		l = h.pop()
+	}
 	h.bytes -= l.size
-	at := l.at
 	if h.spread {
 		// As many of this second as are known: all of them, unless the hold is
 		// too small for it.
@@ -99,15 +120,15 @@ func (h *hold) take() (held, int64, bool) {
 	return l, h.now, true
 }
 
-// count counts the lines with the stamp of the oldest, which sit together at the
-// top of the heap.
-func (h *hold) count(i int) int64 {
-	if i >= len(h.heap) || h.heap[i].at != h.heap[0].at {
+// count counts the lines of the heap from i down that have the stamp of the oldest of
+// all: they sit together at its top.
+func (h *hold) count(i int, at int64) int64 {
+	if i >= len(h.heap) || h.heap[i].at != at {
 		return 0
 	}
 	n := int64(1)
 	for child := 4*i + 1; child <= 4*i+4; child++ {
-		n += h.count(child)
+		n += h.count(child, at)
 	}
 	return n
 }
@@ -154,4 +175,40 @@ func (h *hold) pop() held {
 	}
 	h.heap[i] = l
 	return top
+}
+
+// ring is a queue. Its room does not shrink: that for the most lines held is needed again.
+type ring struct {
+	room     []held // a power of two of them
+	first, n int
+}
+
+func (r *ring) at(i int) *held { return &r.room[(r.first+i)&(len(r.room)-1)] }
+
+func (r *ring) push(l held) {
+	if r.n == len(r.room) {
+		more := make([]held, max(64, 2*r.n))
+		for i := range r.n {
+			more[i] = *r.at(i)
+		}
+		r.room, r.first = more, 0
+	}
+	r.n++
+	*r.at(r.n - 1) = l
+}
+
+func (r *ring) pop() held {
+	l := *r.at(0)
+	r.at(0).class = nil // lets go of it
+	r.first++
+	r.n--
+	return l
+}
+
+// count counts the lines in front that have a stamp.
+func (r *ring) count(at int64) (n int64) {
+	for int(n) < r.n && r.at(int(n)).at == at {
+		n++
+	}
+	return n
 }

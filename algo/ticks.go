@@ -39,6 +39,9 @@ func (a Ticks) Less(b Ticks) bool {
 	return c != 0
 }
 
+// Hash returns a number that differs for most amounts that do.
+func (a Ticks) Hash() uint64 { return (a.lo ^ a.hi) * 0x9e3779b97f4a7c15 >> 32 }
+
 // IsZero reports whether a is 0.
 func (a Ticks) IsZero() bool { return a == Ticks{} }
 

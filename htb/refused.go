@@ -94,6 +94,47 @@ func (t *Tree) remember(x *class, now Time, need Ticks, cost int64, v verdict, w
 	r.edits.Add(1)
 }
 
+// waited is when a request passes that was refused, as long as the tree's version is the
+// same: for a leaf in the same state.
+type waited struct {
+	version          uint64
+	leaf             *class // or its parent, of one in a table
+	cost             int64
+	rate, ceil, mark Ticks
+	passes           Time // MaxInt64: never
+}
+
+const waitsKept = 256
+
+// wait is retryAfter, for most requests from memory: where many are refused, few change
+// the tree, and leaves that have not been served for long are all the same.
+func (t *Tree) wait(x *class, now Time, need Ticks, cost int64) time.Duration {
+	key := waited{t.version.Load(), x, cost, x.rateTAT, x.ceilTAT, x.mark, 0}
+	if x.slot > 0 {
+		key.leaf = x.parent
+	}
+	if !x.simple || x.slot > 0 && x.staked {
+		return x.retryAfter(now, need)
+	}
+	if t.waits == nil {
+		t.waits = new([waitsKept]waited)
+	}
+	w := &t.waits[(x.rateTAT.Hash()^x.ceilTAT.Hash()^x.mark.Hash()^uint64(cost))%waitsKept]
+	key.passes = w.passes
+	switch {
+	case *w == key && key.passes == math.MaxInt64:
+		return Never
+	case *w == key && now <= key.passes:
+		return key.passes.Sub(now)
+	}
+	wait := x.retryAfter(now, need)
+	if key.passes = math.MaxInt64; wait < Never {
+		key.passes = now.Add(wait)
+	}
+	t.watched, *w = true, key
+	return wait
+}
+
 // changed makes what is remembered of refusals void.
 func (t *Tree) changed() {
 	if t.watched {

@@ -59,7 +59,8 @@ func (x *class) become(now Time, p *plan) {
 	} else if p.oversub {
 		x.in.reserveTAT = Ticks{}
 	}
-	if same := x.adopt(now, old); !same || x.prios != old.prios || x.window != old.window || x.ticks != old.ticks {
+	x.adopt(now, old)
+	if !p.sharesAs(old) {
 		x.reshare()
 	}
 	x.recount(now)
@@ -69,15 +70,10 @@ func (x *class) become(now Time, p *plan) {
 }
 
 // adopt gives x the children of its plan: those that stay, those that are new,
-// and, under a template, what used to be named. It says whether those that stay
-// share as before.
-func (x *class) adopt(now Time, old *plan) (same bool) {
+// and, under a template, what used to be named.
+func (x *class) adopt(now Time, old *plan) {
 	in, was := x.in, x.in.index
-	same = true
-	become := func(c *class, q *plan) {
-		same = same && c.turn == q.turn && c.step == q.step
-		c.become(now, q)
-	}
+	become := func(c *class, q *plan) { c.become(now, q) }
 	rests := in.dyn.resting
 	in.named, in.index = nil, make(map[string]*class, len(was))
 	for _, q := range x.plan.children {
@@ -128,7 +124,34 @@ func (x *class) adopt(now Time, old *plan) (same bool) {
 		o.markDropped()
 		in.dyn.overflow = nil
 	}
-	return same
+}
+
+// sharesAs reports whether children that stay, where p replaces old, share as before. It
+// goes by the plans alone: a leaf that happens to be there changes nothing for others.
+func (p *plan) sharesAs(old *plan) bool {
+	same := p.prios == old.prios && p.window == old.window && p.ticks == old.ticks
+	was := func(name string) *plan {
+		if q, ok := old.named[name]; ok {
+			return q
+		}
+		return old.template
+	}
+	for _, q := range p.children {
+		same = same && q.sharesLike(was(q.spec.Name))
+	}
+	if p.template == nil {
+		return same
+	}
+	for _, q := range old.children {
+		if _, ok := p.named[q.spec.Name]; !ok {
+			same = same && p.template.sharesLike(q)
+		}
+	}
+	return same && p.template.sharesLike(old.template)
+}
+
+func (p *plan) sharesLike(old *plan) bool {
+	return old == nil || p.turn == old.turn && p.step == old.step
 }
 
 // reshare starts the sharing of x's excess anew, for prios, quanta or a size that are

@@ -24,6 +24,7 @@ type Tree struct {
 	hub     *hub
 	spec    Spec
 
+	waits   *[waitsKept]waited
 	version atomic.Uint64 // of the state; moves on only from one that is watched
 }
 
@@ -178,7 +179,7 @@ func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
 		}
 		t.changed()
 	} else {
-		d.RetryAfter = x.retryAfter(now, need)
+		d.RetryAfter = t.wait(x, now, need, cost)
 		if x.stake(now, need, d.RetryAfter) {
 			t.changed()
 		}

@@ -221,6 +221,8 @@ func (l *Leaf) live(now Time, cost int64) (*class, error) {
 type Decision struct {
 	// Allowed: the request passes, and was charged.
 	Allowed bool
+	// Outage: a store outside of the tree should have been asked, and was not there.
+	Outage bool
 	// Reason says why it was refused.
 	Reason Reason
 	// Up is the number of levels above the leaf of the class that lent (0: the
@@ -229,8 +231,6 @@ type Decision struct {
 	// RetryAfter is how long after a refusal the request would pass if nothing
 	// else came; [Never] if waiting alone does not help.
 	RetryAfter time.Duration
-	// Outage: a store outside of the tree should have been asked, and was not there.
-	Outage bool
 
 	tree *Tree
 	leaf *class

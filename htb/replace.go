@@ -26,7 +26,9 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	defer t.mu.Unlock()
 	t.hub.ttl = max(t.hub.ttl, root.SyncTTL())
 	p.join(t.hub)
-	t.root.become(t.advance(now), p)
+	now = t.advance(now)
+	t.recallLeases(now)
+	t.root.become(now, p)
 	t.spec = root.clone()
 	return nil
 }

@@ -116,6 +116,7 @@ type Stats struct {
 func (t *Tree) Stats(now Time) []Stats {
 	t.mu.Lock()
 	t.advance(now)
+	t.countLeases()
 	all := t.root.snapshot(nil)
 	t.mu.Unlock()
 	return rows(make([]Stats, 0, len(all)), all, "")

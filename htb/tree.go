@@ -21,6 +21,8 @@ type Tree struct {
 	last Time // the latest seen
 	hub  *hub
 	spec Spec
+
+	leased leaseHeap // with something in hand
 }
 
 // New returns a tree of which root is the root, every bucket full. A Spec with
@@ -55,6 +57,9 @@ func (t *Tree) Spec() Spec {
 // advance returns now, or the latest time seen if that is later.
 func (t *Tree) advance(now Time) Time {
 	t.last = max(t.last, now)
+	if len(t.leased) > 0 && t.leased[0].due <= t.last {
+		t.endLeases(t.last)
+	}
 	return t.last
 }
 

@@ -1,0 +1,812 @@
+package htb
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/go-sluice/sluice/algo"
+)
+
+// The bound of these tests is that of the comment on Leased and of docs/adr/0014-leases.md.
+
+// by is Allow of a goroutine whose shard is the i-th.
+func (l *Leased) by(i int, now Time, cost int64) (Decision, error) {
+	sp := l.spread.Load()
+	at := uint64(i) & sp.mask
+	if up, ok := sp.shards[at].take(now, cost); ok {
+		return sp.says[up], nil
+	}
+	return l.ask(at, now, cost)
+}
+
+// over gives l shards, as if goroutines had met.
+func (l *Leased) over(now Time, shards int) {
+	l.leaf.tree.mu.Lock()
+	defer l.leaf.tree.mu.Unlock()
+	x, err := l.leaf.live(l.leaf.tree.advance(now), 0)
+	if err != nil {
+		return
+	}
+	l.assign(x, now, false)
+	l.spread.Store(newSpread(shards, l.says(x), nil))
+}
+
+// hand returns what is in hand.
+func (l *Leased) hand() (units int64) {
+	sp := l.spread.Load()
+	for i := range sp.shards {
+		units += sp.shards[i].hand.Load() >> upBits
+	}
+	return units
+}
+
+// bound returns L for a leaf with such a ceil.
+func (o Lease) bound(ceil algo.Rate, shards int) int64 {
+	brings := new(big.Rat).Mul(ceil.Fraction(), big.NewRat(int64(o.TTL), 1))
+	units := new(big.Int).Quo(brings.Num(), brings.Denom()).Int64()
+	return min(int64(shards)*o.Most, units)
+}
+
+// leasedTree is a random tree most of whose leaves are leased.
+type leasedTree struct {
+	tree   *Tree
+	spec   Spec
+	leaves [][]string
+	leased []*Leased         // nil: asked without
+	extra  map[string]int64  // L, by path
+	meters map[string]*meter // cburst + ceil*w + L
+	shards int
+	got    int64
+}
+
+func genLeased(t *rapid.T) *leasedTree {
+	spec := genTree(t, treeKind{})
+	if rapid.Bool().Draw(t, "oversubscribe") {
+		oversubscribe(&spec)
+	}
+	return newLeasedTree(t, spec)
+}
+
+func newLeasedTree(t *rapid.T, spec Spec) *leasedTree {
+	tree := mustTree(t, spec)
+	lt := &leasedTree{tree: tree, spec: spec.Resolved(), leaves: leavesOf(spec), extra: map[string]int64{}, meters: map[string]*meter{}}
+	lt.shards = rapid.SampledFrom([]int{1, 2, 4, 8}).Draw(t, "shards")
+	o := Lease{
+		Most: rapid.SampledFrom([]int64{1, 3, 50, 1000}).Draw(t, "most"),
+		TTL:  rapid.SampledFrom([]time.Duration{20 * time.Millisecond, time.Second, 10 * time.Second, time.Minute}).Draw(t, "ttl"),
+	}
+	for _, names := range lt.leaves {
+		if rapid.IntRange(0, 3).Draw(t, "leased") == 0 {
+			lt.leased = append(lt.leased, nil)
+			continue
+		}
+		leaf, err := tree.Leaf(names...)
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{Most: o.Most})
+		require.NoError(t, err)
+		l.lease = o // of longer than it may be: these trees are slow
+		l.over(0, lt.shards)
+		lt.leased = append(lt.leased, l)
+		for i := range len(names) + 1 {
+			lt.extra[Path(names[:i]...)] += o.bound(specOf(lt.spec, names).Ceil, lt.shards)
+		}
+	}
+	var walk func(s Spec, path ...string)
+	walk = func(s Spec, path ...string) {
+		p := Path(path...)
+		lt.meters[p] = newMeter(s.Ceil, s.CBurst+lt.extra[p])
+		for _, c := range s.Children {
+			walk(c, append(path[:len(path):len(path)], c.Name)...)
+		}
+	}
+	walk(lt.spec)
+	return lt
+}
+
+func specOf(s Spec, names []string) Spec {
+	for _, n := range names {
+		for _, c := range s.Children {
+			if c.Name == n {
+				s = c
+				break
+			}
+		}
+	}
+	return s
+}
+
+// ask decides on a request of a leaf, by some shard.
+func (lt *leasedTree) ask(now Time, leaf, shard int, cost int64) (Decision, error) {
+	if l := lt.leased[leaf]; l != nil {
+		return l.by(shard, now, cost)
+	}
+	return lt.tree.Allow(now, cost, lt.leaves[leaf]...)
+}
+
+// book fails if what has passed now is more than the bound.
+func (lt *leasedTree) book(t require.TestingT, now Time, leaf int, cost int64) {
+	lt.got += cost
+	names := lt.leaves[leaf]
+	for i := range len(names) + 1 {
+		m := lt.meters[Path(names[:i]...)]
+		require.True(t, m.fits(now, cost), "%s over its ceil and L at %d", Path(names[:i]...), now)
+		m.add(cost)
+	}
+}
+
+// (a) No window has more than cburst + ceil*window + L, at any level; nothing is out for
+// longer than its ttl; every number is right at any time.
+func TestLeaseLawCeil(t *testing.T) {
+	inHand := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lt := genLeased(t)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 3))
+		now := Time(0)
+		atOnce := rapid.SampledFrom([]int{2, 5, 30}).Draw(t, "at once")
+		pace := rapid.Int64Range(1, 200).Draw(t, "pace")
+		for _, c := range genCalls(t, len(lt.leaves), 300) {
+			now = now.Add(c.after).Add(lt.spec.Ceil.Takes(r.Int64N(pace)))
+			for range 1 + r.IntN(atOnce) {
+				cost := min(c.cost, 1+r.Int64N(3))
+				if d, err := lt.ask(now, c.leaf, r.IntN(lt.shards), cost); err == nil && d.Allowed {
+					lt.book(t, now, c.leaf, cost)
+				}
+			}
+			if l := lt.leased[c.leaf]; l != nil && l.hand() > 0 {
+				inHand++
+				require.LessOrEqual(t, l.hand(), l.lease.bound(specOf(lt.spec, lt.leaves[c.leaf]).Ceil, lt.shards))
+			}
+			if r.IntN(20) == 0 {
+				rows := lt.tree.Stats(now)
+				checkSums(t, rows)
+				require.Equal(t, lt.got, rows[0].Gets)
+			}
+		}
+		now = now.Add(2 * time.Minute)
+		rows := lt.tree.Stats(now)
+		checkSums(t, rows)
+		require.Equal(t, lt.got, rows[0].Gets)
+		require.Empty(t, lt.tree.leased, "nothing is out")
+		for _, l := range lt.leased {
+			require.True(t, l == nil || l.hand() == 0 && l.out == 0)
+		}
+	})
+	t.Log(inHand)
+	require.Greater(t, inHand, 200, "and much was in hand")
+}
+
+// (b) A leaf inside rate*t + burst loses nothing: leased or not, whatever the others do,
+// and whoever of its goroutines asks.
+func TestLeaseLawGuarantee(t *testing.T) {
+	handed := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lt := newLeasedTree(t, genTree(t, treeKind{}))
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 4))
+		good := rapid.IntRange(0, len(lt.leaves)-1).Draw(t, "good")
+		s := specOf(lt.spec, lt.leaves[good])
+		inside := newMeter(s.Rate, s.Burst)
+		now := Time(0)
+		pace := rapid.Int64Range(1, 200).Draw(t, "pace")
+		for i, c := range genCalls(t, len(lt.leaves), 300) {
+			now = now.Add(c.after).Add(lt.spec.Ceil.Takes(r.Int64N(pace)))
+			for leaf := range lt.leaves {
+				for range 30 * r.IntN(2) {
+					if leaf == good {
+						break
+					}
+					if d, err := lt.ask(now, leaf, r.IntN(lt.shards), 1+r.Int64N(c.cost)); err == nil && d.Allowed {
+						handed++
+					}
+				}
+			}
+			for range 1 + r.IntN(10) {
+				if cost := 1 + r.Int64N(c.cost); inside.fits(now, cost) {
+					inside.add(cost)
+					d, err := lt.ask(now, good, r.IntN(lt.shards), cost)
+					require.NoError(t, err)
+					require.True(t, d.Allowed, "call %d: refused within its rate by %s: %v", i, d.RefusedBy(), d.Reason)
+				}
+			}
+		}
+	})
+	require.Greater(t, handed, 1000)
+}
+
+// The bound of (a) is not only kept: who takes all that it may in advance, waits until the
+// buckets are full but for a moment, and then takes that and the bursts, gets most of it.
+func TestLeaseBoundIsAttained(t *testing.T) {
+	const ttl = 10 * time.Millisecond
+	for _, most := range []int64{50, 1000} {
+		for _, shards := range []int{1, 4} {
+			for _, leaves := range []int{1, 2} {
+				ceil := algo.PerSecond(100_000)
+				spec := Spec{Rate: algo.PerSecond(100_000 * int64(leaves)), Burst: 20_000, CBurst: 20_000}
+				for i := range leaves {
+					spec.Children = append(spec.Children, Spec{Name: fmt.Sprint(i), Rate: ceil, Burst: 20_000 / int64(leaves)})
+				}
+				o := Lease{Most: most, TTL: ttl}
+				extra := int64(leaves) * o.bound(ceil, shards)
+				got := adversary(t, mustTree(t, spec), o, shards, leaves, newMeter(spec.Rate, spec.CBurst+extra))
+				share := float64(got-spec.CBurst) / float64(extra)
+				t.Logf("%d leaves, %d shards, most %d: %d at once, cburst %d and %.1f %% of L = %d", leaves, shards, most, got, spec.CBurst, 100*share, extra)
+				require.GreaterOrEqual(t, share, 0.9)
+				require.LessOrEqual(t, share, 1.0)
+			}
+		}
+	}
+}
+
+// adversary returns what passes at one moment.
+func adversary(t *testing.T, tree *Tree, o Lease, shards, leaves int, bound *meter) (got int64) {
+	var all []*Leased
+	now := Time(0)
+	pass := func(l *Leased, shard int) bool {
+		d, err := l.by(shard, now, 1)
+		require.NoError(t, err)
+		if d.Allowed {
+			require.True(t, bound.fits(now, 1))
+			bound.add(1)
+		}
+		return d.Allowed
+	}
+	each := func(do func(l *Leased, shard int)) {
+		for _, l := range all {
+			for shard := range shards {
+				do(l, shard)
+			}
+		}
+	}
+	hand := func(l *Leased, shard int) int64 { return l.spread.Load().shards[shard].hand.Load() >> upBits }
+	for i := range leaves {
+		leaf, err := tree.Leaf(fmt.Sprint(i))
+		require.NoError(t, err)
+		l, err := leaf.Leased(o)
+		require.NoError(t, err)
+		l.over(0, shards)
+		all = append(all, l)
+	}
+	each(func(l *Leased, shard int) {
+		for range 20 * o.Most / int64(shards) {
+			if pass(l, shard); hand(l, shard) >= min(o.Most, 1000/int64(shards)) {
+				break
+			}
+		}
+	})
+	// From then on as much as ceil brings, but a little less: shards get what they had.
+	for range 100 {
+		taken := now
+		now = taken.Add(o.TTL - 1)
+		each(func(l *Leased, shard int) {
+			for hand(l, shard) > 0 {
+				require.True(t, pass(l, shard))
+			}
+		})
+		now = taken.Add(o.TTL + o.TTL/time.Duration(min(o.Most, 1000/int64(shards))*95/100))
+		each(func(l *Leased, shard int) { require.True(t, pass(l, shard)) })
+	}
+	now = now.Add(o.TTL - 1)
+	for more := true; more; {
+		more = false
+		each(func(l *Leased, shard int) {
+			if pass(l, shard) {
+				got++
+				more = true
+			}
+		})
+	}
+	return got
+}
+
+// Whoever borrows finds less only for as long as others have it in hand, and no more than
+// that less.
+func TestLeaseKeepsFromOthersNoMoreThanIsInHand(t *testing.T) {
+	wide := algo.PerSecond(1000)
+	spec := Spec{Rate: wide, Burst: 400, Children: []Spec{
+		{Name: "leased", Rate: algo.PerSecond(1), Burst: 1, Ceil: wide, CBurst: 300},
+		{Name: "lone", Rate: algo.PerSecond(1), Burst: 1, Ceil: wide, CBurst: 300},
+	}}
+	o := Lease{Most: 1000, TTL: 100 * time.Millisecond}
+	for seed := range uint64(30) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		plain, tree := mustTree(t, spec), mustTree(t, spec)
+		leaf, err := tree.Leaf("leased")
+		require.NoError(t, err)
+		l, err := leaf.Leased(o)
+		require.NoError(t, err)
+		var got, would int64 // of the lone one, that asks for all there is
+		for now := Time(0); now < second; now = now.Add(time.Duration(r.IntN(5)) * time.Millisecond) {
+			if r.IntN(4) == 0 { // the other does for a while what it did not do before
+				for range r.IntN(12) {
+					a, err := l.by(0, now, 1)
+					require.NoError(t, err)
+					b, err := plain.Allow(now, 1, "leased")
+					require.NoError(t, err)
+					if a.Allowed != b.Allowed { // which the lone one has or has not
+						got, would = got+map[bool]int64{true: 1}[a.Allowed], would+map[bool]int64{true: 1}[b.Allowed]
+					}
+				}
+			}
+			for range 50 {
+				a, err := tree.Allow(now, 1, "lone")
+				require.NoError(t, err)
+				b, err := plain.Allow(now, 1, "lone")
+				require.NoError(t, err)
+				got, would = got+map[bool]int64{true: 1}[a.Allowed], would+map[bool]int64{true: 1}[b.Allowed]
+			}
+			require.GreaterOrEqual(t, got, would-o.bound(wide, 1)-1, "seed %d at %d", seed, now)
+		}
+	}
+}
+
+// A refusal is the tree's own, with nothing in hand, and the time it tells is right.
+func TestLeaseRefusals(t *testing.T) {
+	refused := 0
+	rapid.Check(t, func(t *rapid.T) {
+		lt := genLeased(t)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 6))
+		now := Time(0)
+		pace := rapid.Int64Range(1, 200).Draw(t, "pace")
+		for _, c := range genCalls(t, len(lt.leaves), 100) {
+			now = now.Add(c.after).Add(lt.spec.Ceil.Takes(r.Int64N(pace)))
+			l := lt.leased[c.leaf]
+			if l == nil {
+				continue
+			}
+			for range 50 {
+				d, err := l.by(r.IntN(lt.shards), now, c.cost)
+				if err != nil {
+					require.ErrorIs(t, err, ErrCost)
+					break
+				}
+				if d.Allowed {
+					continue
+				}
+				refused++
+				require.Zero(t, l.hand(), "refused with units in hand")
+				require.Zero(t, l.out)
+				own, err := lt.tree.Allow(now, c.cost, lt.leaves[c.leaf]...)
+				require.NoError(t, err)
+				require.False(t, own.Allowed)
+				require.Equal(t, own.Reason, d.Reason)
+				require.Equal(t, own.RetryAfter, d.RetryAfter)
+				require.Equal(t, own.RefusedBy(), d.RefusedBy())
+				break
+			}
+		}
+	})
+	require.Greater(t, refused, 500)
+}
+
+// What was not used is as if it had not been taken: no bucket and no counter tells.
+func TestLeaseGivesBackWhatIsLeft(t *testing.T) {
+	lent := 0
+	rapid.Check(t, func(t *rapid.T) {
+		spec := genTree(t, treeKind{})
+		borrows := rapid.Bool().Draw(t, "borrows")
+		if borrows {
+			poor := perSecond("poor", 1, 1000)
+			poor.CBurst = 500
+			spec = perSecond("", 1000, 0, perSecond("a", 100, 1000, poor), perSecond("b", 100, 1000))
+			spec.Burst, spec.Children[0].Burst = 3000, 1000
+		}
+		tree, plain := mustTree(t, spec), mustTree(t, spec)
+		leaves := leavesOf(spec)
+		names := leaves[rapid.IntRange(0, len(leaves)-1).Draw(t, "leaf")]
+		leaf, err := tree.Leaf(names...)
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{TTL: time.Second})
+		require.NoError(t, err)
+		for range 200 { // so that no bucket is full
+			d, err := tree.Allow(0, 1, names...)
+			require.NoError(t, err)
+			_, err = plain.Allow(0, 1, names...)
+			require.NoError(t, err)
+			if !borrows || d.Up > 0 {
+				break
+			}
+		}
+		for range rapid.IntRange(1, 20).Draw(t, "requests") {
+			a, err := l.by(0, 0, 1)
+			require.NoError(t, err)
+			b, err := plain.Allow(0, 1, names...)
+			require.NoError(t, err)
+			if a.Up != b.Up || a.Allowed != b.Allowed { // several at once may be lent by another, or be fair
+				return
+			}
+		}
+		if borrows && l.hand() > 0 {
+			lent++
+		}
+		tree.mu.Lock()
+		l.recall(0)
+		tree.mu.Unlock()
+		require.Equal(t, levels(plain, 0), levels(tree, 0))
+		marks := func(tree *Tree) (all []Ticks) {
+			x, _, err := tree.find(0, names, 0)
+			for require.NoError(t, err); x != nil; x = x.parent {
+				all = append(all, x.mark)
+			}
+			return all
+		}
+		require.Equal(t, marks(plain), marks(tree))
+	})
+	require.Greater(t, lent, 5)
+}
+
+// Who is served by a lease has no claim any more.
+func TestLeaseAnswersAClaim(t *testing.T) {
+	wide := algo.PerSecond(100)
+	tree := mustTree(t, Spec{Rate: wide, Burst: 60, Children: []Spec{
+		{Name: "a", Rate: algo.PerSecond(1), Burst: 1, Ceil: wide, CBurst: 50},
+		{Name: "b", Rate: algo.PerSecond(1), Burst: 1, Ceil: wide, CBurst: 50},
+	}})
+	leaf, err := tree.Leaf("a")
+	require.NoError(t, err)
+	answered := 0
+	for now := Time(0); now < 20*second; now = now.Add(5 * time.Millisecond) {
+		_, err := tree.Allow(now, 1, "b")
+		require.NoError(t, err)
+		_, err = leaf.Allow(now, 20)
+		require.NoError(t, err)
+		if leaf.class.staked {
+			if _, ok := leaf.class.lend(now, 2); ok {
+				answered++
+				require.False(t, leaf.class.staked)
+				require.Nil(t, tree.root.in.claim.by)
+			}
+		}
+	}
+	require.Greater(t, answered, 10)
+}
+
+// After its ttl nothing is handed out, whoever asks and whether or not the tree was
+// called meanwhile; until then everything is.
+func TestLeaseEnds(t *testing.T) {
+	spec := Spec{Rate: algo.PerSecond(1000), Children: []Spec{{Name: "a", Rate: algo.PerSecond(500), Ceil: algo.PerSecond(1000)}, {Name: "b", Rate: algo.PerSecond(500)}}}
+	const ttl = 50 * time.Millisecond
+	taken := func() (*Tree, *Leased, int64) {
+		tree := mustTree(t, spec)
+		leaf, err := tree.Leaf("a")
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{TTL: ttl})
+		require.NoError(t, err)
+		for l.hand() < 20 {
+			d, err := l.by(0, 7, 1)
+			require.NoError(t, err)
+			require.True(t, d.Allowed)
+		}
+		return tree, l, l.hand()
+	}
+	tree, l, had := taken()
+	_, err := l.by(0, 7+Time(ttl)-1, 1)
+	require.NoError(t, err)
+	require.Equal(t, had-1, l.hand(), "by then it is handed out")
+	owed := func() Ticks { x := tree.root; return x.ceil.Owed(x.ceilTAT, 7+Time(ttl)) }
+	before := owed()
+	d, err := l.by(0, 7+Time(ttl), 1)
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+	require.NotEqual(t, before, owed(), "from then on the tree is asked")
+
+	for name, call := range map[string]func(now Time){
+		"a decision of another": func(now Time) { _, _ = tree.Allow(now, 1, "b") },
+		"statistics":            func(now Time) { tree.Stats(now) },
+	} {
+		tree, l, had = taken()
+		call(7 + Time(ttl) - 1)
+		require.Equal(t, had, l.hand(), name)
+		call(7 + Time(ttl))
+		require.Zero(t, l.hand(), name)
+		require.Empty(t, tree.leased, name)
+	}
+}
+
+// A tree that is replaced, by itself or another, has nothing in hand of the old one.
+func TestLeaseOfReplacedTrees(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lt := genLeased(t)
+		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 7))
+		now := Time(0)
+		pace := rapid.Int64Range(1, 200).Draw(t, "pace")
+		for i, c := range genCalls(t, len(lt.leaves), 200) {
+			now = now.Add(c.after).Add(lt.spec.Ceil.Takes(r.Int64N(pace)))
+			for range 1 + r.IntN(30) {
+				if d, err := lt.ask(now, c.leaf, r.IntN(lt.shards), 1); err == nil && d.Allowed {
+					lt.book(t, now, c.leaf, 1)
+				}
+			}
+			if i%7 == 0 {
+				require.NoError(t, lt.tree.Replace(now, lt.spec))
+				for _, l := range lt.leased {
+					require.True(t, l == nil || l.hand() == 0)
+				}
+			}
+			if i%5 == 0 {
+				if l := lt.leased[c.leaf]; l != nil {
+					l.over(now, lt.shards)
+				}
+			}
+		}
+		rows := lt.tree.Stats(now)
+		checkSums(t, rows)
+		require.Equal(t, lt.got, rows[0].Gets)
+	})
+
+	small := perSecond("", 1000, 0, perSecond("a", 10, 10))
+	tree := mustTree(t, perSecond("", 1000, 0, perSecond("a", 1000, 1000)))
+	leaf, err := tree.Leaf("a")
+	require.NoError(t, err)
+	l, err := leaf.Leased(Lease{TTL: time.Second})
+	require.NoError(t, err)
+	for range 100 {
+		_, err := l.by(0, 0, 1)
+		require.NoError(t, err)
+	}
+	require.NoError(t, tree.Replace(1, small))
+	got := 0
+	for range 100 {
+		if d, err := l.by(0, 1, 1); err == nil && d.Allowed {
+			got++
+		}
+	}
+	require.LessOrEqual(t, got, 10, "the new burst")
+	require.NoError(t, tree.Replace(2, perSecond("", 1000, 0, perSecond("b", 10, 10))))
+	_, err = l.by(0, 2, 1)
+	require.ErrorIs(t, err, ErrUnknown)
+}
+
+// Leaves under a template stay while something of theirs is in hand, and no longer.
+func TestLeaseUnderATemplate(t *testing.T) {
+	for _, kind := range []string{"table", "classes", "crowded"} {
+		template := perSecond(Template, 50, 1000)
+		names := func(i int) []string { return []string{fmt.Sprint(i)} }
+		switch kind {
+		case "classes":
+			template.Children = []Spec{perSecond("web", 20, 1000)}
+			names = func(i int) []string { return []string{fmt.Sprint(i), "web"} }
+		case "crowded":
+			template.Max = 2
+		}
+		tree := mustTree(t, perSecond("", 1000, 0, template))
+		var all []*Leased
+		for i := range 5 {
+			leaf, err := tree.Leaf(names(i)...)
+			require.NoError(t, err)
+			l, err := leaf.Leased(Lease{})
+			require.NoError(t, err)
+			all = append(all, l)
+		}
+		r := rand.New(rand.NewPCG(1, 8))
+		now, got := Time(0), int64(0)
+		dropped := false
+		for i := range 4000 {
+			now = now.Add(time.Duration(r.IntN(1000)) * time.Microsecond)
+			l := all[r.IntN(len(all))]
+			if i/500%2 == 1 {
+				l = all[0] // the others come to rest
+			}
+			if i%1000 == 999 {
+				now = now.Add(time.Minute)
+				_, err := tree.Allow(now, 0, names(9)...) // which drops
+				require.NoError(t, err)
+			}
+			for range r.IntN(20) {
+				d, err := l.by(0, now, 1)
+				require.NoError(t, err)
+				if d.Allowed {
+					got++
+					require.NotEmpty(t, d.Lender())
+					require.GreaterOrEqual(t, d.Remaining(), int64(0))
+				}
+			}
+			if i%100 == 0 {
+				rows := tree.Stats(now)
+				require.Equal(t, got, rows[0].Gets, kind)
+				dropped = dropped || rows[len(rows)-1].Gets > 0
+			}
+		}
+		require.True(t, dropped, kind)
+		now = now.Add(time.Hour)
+		require.Equal(t, got, tree.Stats(now)[0].Gets)
+		for i := range 40 { // a look or two at each
+			_, err := tree.Allow(now, 0, names(10+i)...)
+			require.NoError(t, err)
+			now = now.Add(2 * time.Second)
+		}
+		for _, row := range tree.Stats(now) {
+			require.NotContains(t, []string{"0", "1", "2", "3", "4"}, row.Path, "%s: nothing keeps it", kind)
+		}
+	}
+}
+
+// Who asks little takes little: nothing in advance if that is less than once in a ttl.
+func TestLeaseSizes(t *testing.T) {
+	const ttl = 10 * time.Millisecond
+	most := func(every time.Duration, cost int64, ceil int64) (most, last int64) {
+		tree := mustTree(t, perSecond("", 1_000_000, 0, perSecond("a", min(ceil, 1000), ceil)))
+		leaf, err := tree.Leaf("a")
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{Most: 512, TTL: ttl})
+		require.NoError(t, err)
+		for now, n := Time(0), 0; now < second; now, n = now.Add(every), n+1 {
+			if every == 0 {
+				now = Time(n/2) * 11 * Time(time.Millisecond)
+			}
+			d, err := l.by(0, now, cost)
+			require.NoError(t, err)
+			require.True(t, d.Allowed || ceil < 1000, "%v %d", every, cost)
+			most, last = max(most, l.hand()), max(0, l.spread.Load().shards[0].more)
+		}
+		return most, last
+	}
+	for _, c := range []struct {
+		every             time.Duration
+		cost, ceil        int64
+		atMost, lastAbout int64
+	}{
+		{11 * time.Millisecond, 1, 1_000_000, 0, 0},
+		{4 * time.Millisecond, 1, 1_000_000, 3, 2},
+		{4 * time.Millisecond, 10, 1_000_000, 30, 25},
+		{time.Millisecond, 1, 1_000_000, 11, 10},
+		{100 * time.Microsecond, 1, 1_000_000, 101, 100},
+		{time.Microsecond, 1, 1_000_000, 512, 512},
+		{0, 1, 1_000_000, 1, 1},             // two at once, and again after more than a ttl
+		{2 * time.Millisecond, 1, 50, 0, 0}, // half a unit a ttl
+		{2 * time.Millisecond, 1, 1000, 5, 5},
+		{time.Millisecond, 1, 1000, 10, 10},
+	} {
+		got, last := most(c.every, c.cost, c.ceil)
+		require.LessOrEqual(t, got, c.atMost, "%+v", c)
+		require.InDelta(t, c.lastAbout, last, 0.3*float64(c.lastAbout)+1, "%+v", c)
+	}
+}
+
+func TestLeaseOptions(t *testing.T) {
+	tree := mustTree(t, perSecond("", 1000, 0, perSecond("a", 1000, 1000)))
+	leaf, err := tree.Leaf("a")
+	require.NoError(t, err)
+	for _, o := range []Lease{{Most: -1}, {Most: math.MaxInt64}, {TTL: -1}, {TTL: 2 * time.Second}, {TTL: 1}} {
+		_, err := leaf.Leased(o)
+		require.ErrorContains(t, err, `htb: lease of class "a": `)
+	}
+	l, err := leaf.Leased(Lease{})
+	require.NoError(t, err)
+	require.Equal(t, Lease{DefaultLeaseMost, DefaultLeaseTTL}, l.lease)
+	require.Equal(t, "a", l.Path())
+	for range 100 {
+		_, err := l.Allow(0, 1)
+		require.NoError(t, err)
+	}
+	for cost, want := range map[int64]error{-1: ErrCost, 1001: ErrCost, 0: nil} {
+		had := l.hand()
+		_, err := l.Allow(0, cost)
+		require.True(t, errors.Is(err, want), "%d: %v", cost, err)
+		if cost <= 0 {
+			require.Equal(t, had, l.hand(), "what takes nothing changes nothing")
+		}
+	}
+	rows := tree.Stats(0)
+	require.Equal(t, int64(100), rows[1].Gets)
+	require.Equal(t, int64(1001), rows[1].Rejected)
+}
+
+// Goroutines get, together, no more than some order of the same calls and L, and every unit
+// is counted once, while the tree is asked, replaced and counted.
+func TestLeaseConcurrentCalls(t *testing.T) {
+	spec := perSecond("", 100_000, 0,
+		perSecond("a", 60_000, 100_000),
+		perSecond("b", 30_000, 100_000, perSecond(Template, 500, 100_000)))
+	spec.Children[1].Children[0].Max = 3
+	tree := mustTree(t, spec)
+	var handles []*Leased
+	for _, names := range [][]string{{"a"}, {"b", "0"}, {"b", "1"}, {"b", "2"}, {"b", "3"}} {
+		leaf, err := tree.Leaf(names...)
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{TTL: 5 * time.Millisecond})
+		require.NoError(t, err)
+		handles = append(handles, l)
+	}
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	total := int64(0)
+	const steps, step = 20_000, 10 * time.Microsecond
+	for g := range 16 {
+		wg.Go(func() {
+			mine := int64(0)
+			for i := range steps {
+				now := Time(i) * Time(step)
+				l := handles[0]
+				if g%2 == 1 {
+					l = handles[1+(g+i/100)%4]
+				}
+				d, err := l.Allow(now, 1+int64(i%3))
+				if err != nil {
+					panic(err)
+				}
+				if d.Allowed {
+					mine += 1 + int64(i%3)
+				}
+				switch i % 5000 {
+				case 1000:
+					tree.Stats(now)
+					_, _, _, _ = d.Lender(), d.RefusedBy(), d.Remaining(), d.Reset()
+				case 2000:
+					if err := tree.Replace(now, spec); err != nil {
+						panic(err)
+					}
+				case 3000:
+					l.over(now, 1+g%2*7)
+				case 4000:
+					runtime.Gosched()
+				}
+			}
+			mu.Lock()
+			total += mine
+			mu.Unlock()
+		})
+	}
+	wg.Wait()
+	rows := tree.Stats(0)
+	checkSums(t, rows)
+	require.Equal(t, total, rows[0].Gets)
+	seconds := float64(steps) * step.Seconds()
+	require.LessOrEqual(t, float64(total), float64(spec.Resolved().CBurst)+100_000*seconds+5*100_000*0.005)
+	tree.Stats(Time(steps) * Time(step) * 2)
+	require.Empty(t, tree.leased)
+}
+
+// Where goroutines meet there are more shards, as long as each has enough; where they do
+// not, or the leaf has little, there is one.
+func TestLeaseShards(t *testing.T) {
+	shards := func(name string, meet bool) int {
+		tree := mustTree(t, perSecond("", 1_000_000_000, 0, perSecond("fast", 500_000_000, 1_000_000_000), perSecond("slow", 1000, 1000)))
+		leaf, err := tree.Leaf(name)
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{})
+		require.NoError(t, err)
+		for i := range 20_000 {
+			now := Time(i) * 20_000
+			if meet {
+				l.spread.Load().shards[0].meets.Add(1)
+			}
+			_, err := l.by(0, now, 1)
+			require.NoError(t, err)
+		}
+		return len(l.spread.Load().shards)
+	}
+	require.Equal(t, 1, shards("fast", false))
+	require.Equal(t, 1, shards("slow", true))
+	n := shards("fast", true)
+	require.Greater(t, n, 1)
+	require.LessOrEqual(t, n, 8*runtime.GOMAXPROCS(0))
+}
+
+func TestLeaseAllocatesNothing(t *testing.T) {
+	tree := mustTree(t, perSecond("", 1_000_000, 0, perSecond("a", 1000, 1_000_000), perSecond(Template, 1000, 1_000_000)))
+	for _, name := range []string{"a", "any"} {
+		leaf, err := tree.Leaf(name)
+		require.NoError(t, err)
+		l, err := leaf.Leased(Lease{})
+		require.NoError(t, err)
+		now := Time(0)
+		for range 10_000 {
+			now += 5000
+			_, err = l.Allow(now, 1)
+			require.NoError(t, err)
+		}
+		require.Zero(t, testing.AllocsPerRun(20_000, func() {
+			now += 5000
+			_, _ = l.Allow(now, 1)
+		}), name)
+	}
+}

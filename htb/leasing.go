@@ -21,9 +21,11 @@ type leasing struct {
 }
 
 const (
-	// crowd is how often goroutines meet at a shard, and at one of how many decisions, that
-	// it is worth it to have more.
-	crowd = 16
+	// More shards are worth it when goroutines meet at one of so many decisions: each time
+	// they wait for the other's cache. By chance they meet a few times.
+	crowd, chance = 64, 8
+	// spreads is by how much there are more then.
+	spreads = 4
 	// least is what a shard may have in hand where there are several.
 	least = 16
 	// shardsPerCore keeps goroutines apart that run at the same time, by luck.
@@ -99,7 +101,7 @@ func (l *Leased) ask(i uint64, now Time, cost int64) (d Decision, err error) {
 // others if there are as many as may be.
 func (l *Leased) crowded(s *shard, now Time, cost int64) bool {
 	met, decided := s.meets.Swap(0), s.used/cost
-	return met > crowd && met > decided/crowd && now.Sub(l.since) >= l.lease.TTL && l.brings >= 2*least
+	return met > chance && met > decided/crowd && now.Sub(l.since) >= l.lease.TTL && l.brings >= 2*least
 }
 
 // wants returns how much more than a request costs is to be taken with it: what was asked
@@ -130,7 +132,7 @@ func (l *Leased) assign(x *class, now Time, crowded bool) *spread {
 		l.brings--
 	}
 	if crowded {
-		n *= 2
+		n *= spreads
 	}
 	for n > 1 && (n/2 >= shardsPerCore*runtime.GOMAXPROCS(0) || l.brings/int64(n) < least) {
 		n /= 2

@@ -76,45 +76,22 @@ const (
 	leasedOne                // the same, all goroutines on one leaf
 )
 
-// ours returns the tree global, tenant, client: as many clients, below one tenant each, as
-// there are goroutines.
+// ours decides on the clients of the tree of plant: as many as there are goroutines.
 func ours(name string, s setting, goroutines int) contender {
 	return contender{name, func(options) (trial, error) {
-		fast, slow := algo.PerSecond(rig.Fast), rig.Hardly()
-		root := rig.Class("", fast, algo.Rate{})
-		tenants := goroutines
-		if s == leasedOne {
-			tenants = 1
-		}
-		for i := range tenants {
-			client := rig.Class("client", algo.PerSecond(rig.Fast/10), fast)
-			tenant := rig.Class(fmt.Sprint("tenant", i), algo.PerSecond(rig.Fast/3), fast)
-			if s == borrowed || s == atCeil || s == atRoot {
-				client.Rate, tenant.Rate = slow, slow
-				tenant.Oversubscribed = true // two clients of the rate that it has itself
-			}
-			if s == atCeil {
-				client.Ceil = slow
-			}
-			other := client
-			other.Name = "other"
-			tenant.Children = []htb.Spec{client, other}
-			root.Children = append(root.Children, tenant)
-		}
-		if s == atRoot {
-			root.Rate, root.Ceil = slow, fast
-			root.Oversubscribed = true
-		}
-		tree, err := htb.New(root)
+		tree, err := plant(s, goroutines)
 		if err != nil {
 			return trial{}, err
 		}
 		if s == leased || s == leasedOne {
-			return leasing(tree, s, goroutines)
+			loops, err := inAdvance(tree, s, goroutines)
+			t := timed(true, loops...)
+			t.check = func() error { return checkOurs(tree, tenant(0), own) }
+			return t, err
 		}
 		loops := make([]loop, goroutines)
 		for i := range loops {
-			leaf, err := tree.Leaf(root.Children[i].Name, "client")
+			leaf, err := tree.Leaf(tenant(i), "client")
 			if err != nil {
 				return trial{}, err
 			}
@@ -135,38 +112,67 @@ func ours(name string, s setting, goroutines int) contender {
 			}
 		}
 		t := timed(s == own || s == borrowed, loops...)
-		t.check = func() error { return checkOurs(tree, root.Children[0].Name, s) }
+		t.check = func() error { return checkOurs(tree, tenant(0), s) }
 		return t, nil
 	}}
 }
 
-// leasing is ours by handles that take units in advance.
-func leasing(tree *htb.Tree, s setting, goroutines int) (trial, error) {
-	var loops []loop
+// plant returns the tree global, tenant, client, with a client below each tenant, and a
+// tenant for each goroutine that has a leaf of its own.
+func plant(s setting, goroutines int) (*htb.Tree, error) {
+	fast, slow := algo.PerSecond(rig.Fast), rig.Hardly()
+	root := rig.Class("", fast, algo.Rate{})
+	if s == leasedOne {
+		goroutines = 1
+	}
+	for i := range goroutines {
+		client := rig.Class("client", algo.PerSecond(rig.Fast/10), fast)
+		above := rig.Class(tenant(i), algo.PerSecond(rig.Fast/3), fast)
+		if s == borrowed || s == atCeil || s == atRoot {
+			client.Rate, above.Rate = slow, slow
+			above.Oversubscribed = true // two clients of the rate that it has itself
+		}
+		if s == atCeil {
+			client.Ceil = slow
+		}
+		other := client
+		other.Name = "other"
+		above.Children = []htb.Spec{client, other}
+		root.Children = append(root.Children, above)
+	}
+	if s == atRoot {
+		root.Rate, root.Ceil = slow, fast
+		root.Oversubscribed = true
+	}
+	return htb.New(root)
+}
+
+func tenant(i int) string { return fmt.Sprint("tenant", i) }
+
+// inAdvance decides by handles that take units in advance.
+func inAdvance(tree *htb.Tree, s setting, goroutines int) (loops []loop, err error) {
 	var leaf *htb.Leased
 	for i := range goroutines {
-		if leaf == nil || s == leased {
-			plain, err := tree.Leaf(fmt.Sprint("tenant", i), "client")
+		if i == 0 || s == leased {
+			plain, err := tree.Leaf(tenant(i), "client")
 			if err != nil {
-				return trial{}, err
+				return nil, err
 			}
 			if leaf, err = plain.Leased(htb.Lease{}); err != nil {
-				return trial{}, err
+				return nil, err
 			}
 		}
-		leaf := leaf
+		mine := leaf
 		loops = append(loops, func(n int) (allowed int) {
 			for range n {
-				if d, _ := leaf.Allow(sluice.Now(), 1); d.Allowed {
+				if d, _ := mine.Allow(sluice.Now(), 1); d.Allowed {
 					allowed++
 				}
 			}
 			return allowed
 		})
 	}
-	t := timed(true, loops...)
-	t.check = func() error { return checkOurs(tree, "tenant0", own) }
-	return t, nil
+	return loops, nil
 }
 
 // few is how many requests may have gone another way, at first.

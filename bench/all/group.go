@@ -150,7 +150,7 @@ func find(path string) (contender, error) {
 
 func groups() []group {
 	var all []group
-	for _, of := range [][]group{flatGroups(), namedGroups(), liveGroups(), shaperGroups(), simGroups()} {
+	for _, of := range [][]group{flatGroups(), coresGroups(), namedGroups(), liveGroups(), shaperGroups(), simGroups()} {
 		all = append(all, of...)
 	}
 	return all

@@ -23,28 +23,32 @@ const (
 )
 
 // Leased is a handle on a leaf, like [Leaf], that decides on most requests without the
-// tree's lock: it takes several units at once and hands them out, from one shard or, where
-// goroutines meet, from several. What is left after TTL goes back with the next call on
-// the tree. Make one for a leaf, with [Leaf.Leased], and share it between goroutines;
-// another on the same leaf knows nothing of what this one has.
+// tree's lock. It takes several units with one decision, as one request of so many would,
+// and hands them out: from one shard or, where goroutines meet, from several. What is left
+// after TTL goes back with the next call on the tree. Make one for a leaf, with
+// [Leaf.Leased], and share it between goroutines: another one on the same leaf knows nothing
+// of what this one has.
 //
 // No unit is handed out that was not charged before. So what it gives up is told by how
-// many units the leaf has in hand, charged and not yet handed out, which is at most
+// many units the leaf has in hand, charged and not handed out yet. That is at most
 //
 //	L = min(shards*Most, ceil*TTL)
 //
-// where ceil is the leaf's, and shards at most 8 for each core. Of a class above, L is the
-// sum over the leased leaves below. Of the laws of this package
+// units, with the leaf's own ceil and fewer than 8 shards for each core. For a class above,
+// L is the sum over the leased leaves below. Of the laws in the package comment
 //
-//   - (a) becomes: no class gets more than cburst + ceil*w + L in any window;
-//   - (b) stays, for others as for a leased leaf, if all its requests come through the one
-//     Leased; those that do not, whoever borrows, and [Decision.Remaining], find up to L
-//     less than there is, for no longer than TTL;
+//   - (a) becomes: no class gets more than cburst + ceil*w + L in any window, nor a leaf more
+//     than L above one of its further limits;
+//   - (b) stays, of leased leaves and of others: who is inside rate*t + burst loses nothing, if
+//     all requests of the leaf come through its one Leased. Those that do not, others that
+//     borrow, and [Decision.Remaining], find up to L less, of which no unit is away for
+//     longer than TTL;
 //   - (c) stays but for what is in hand, which goes back before the leaf is refused.
 //
-// The tree alone refuses, once all that the shards had is back. How much is taken follows
-// what was asked lately: who asks less than once in a TTL, or has less than one unit of
-// ceil in it, takes what the request costs and no more. [Tree.Stats] count what was handed out.
+// Only the tree refuses, once all shards have given back what they had. How much is taken
+// follows what was asked lately: who asks less than once in a TTL, or has less than a unit of
+// ceil in it, takes what the request costs and no more. [Tree.Stats] count what was handed out,
+// not what was taken. The bound is derived in docs/adr/0014-leases.md.
 type Leased struct {
 	spread atomic.Pointer[spread]
 	leaf   *Leaf
@@ -112,11 +116,13 @@ func (l *Leased) Path() string { return l.leaf.Path() }
 // Allow is [Leaf.Allow], with the same refusals and errors. Of what was handed out, a
 // Decision's Remaining and Reset are as of the latest time that the tree has seen.
 func (l *Leased) Allow(now Time, cost int64) (Decision, error) {
-	// A goroutine is known by where its stack lies. It has the same shard on whatever core
-	// it runs, and to find it costs less than any way to ask for the core: measured, ADR 14.
-	var here byte
-	sp := l.spread.Load()
-	i := uint64(uintptr(unsafe.Pointer(&here))) >> 11 * sp.salt >> 32 & sp.mask
+	sp, i := l.spread.Load(), uint64(0)
+	if sp.mask > 0 {
+		// A goroutine is known by where its stack lies. It has the same shard on whatever
+		// core it runs, and to find that costs less than to ask for the core: ADR 14.
+		var here byte
+		i = uint64(uintptr(unsafe.Pointer(&here))) >> 11 * sp.salt >> 32 & sp.mask
+	}
 	if up, ok := sp.shards[i].take(now, cost); ok {
 		return sp.says[up], nil
 	}

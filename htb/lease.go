@@ -34,7 +34,7 @@ const (
 //
 //	L = min(shards*Most, ceil*TTL)
 //
-// units, with the leaf's own ceil and fewer than 8 shards for each core. For a class above,
+// units, with the leaf's own ceil and fewer than 8 shards for each of GOMAXPROCS. For a class above,
 // L is the sum over the leased leaves below. Of the laws in the package comment
 //
 //   - (a) becomes: no class gets more than cburst + ceil*w + L in any window, nor a leaf more

@@ -80,3 +80,29 @@ func Example_settle() {
 	}
 	// Output: acme got 12
 }
+
+// A busy leaf of a service with many cores: units are taken in advance, and most
+// decisions need no lock. What that gives up is said at [htb.Leased].
+func Example_lease() {
+	tree, err := config.Load("config/tree.yaml")
+	if err != nil {
+		log.Fatal(err)
+	}
+	leaf, err := tree.Leaf("acme")
+	if err != nil {
+		log.Fatal(err)
+	}
+	acme, err := leaf.Leased(htb.Lease{}) // once, for all goroutines
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		if d, err := acme.Allow(sluice.Now(), 1); err == nil && d.Allowed {
+			fmt.Println("go ahead, paid for by", d.Lender())
+		}
+	}
+	// Output:
+	// go ahead, paid for by acme
+	// go ahead, paid for by acme
+	// go ahead, paid for by acme
+}

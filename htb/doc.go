@@ -136,6 +136,9 @@
 //	(i) Replacing a tree by itself changes no decision.
 //	(j) An oversubscribed class takes nothing from its neighbours.
 //
+// Handles that take units in advance, to decide without a lock, keep to (a) and (c) but for
+// what they have in hand: see [Leased].
+//
 // Each has a property test of the same letter in laws_test.go, and the decision
 // itself is compared with a naive reference in reference_test.go.
 package htb

@@ -307,7 +307,7 @@ func (x *class) stake(now Time, need Ticks, wait time.Duration) (changed bool) {
 			was, w := *c, time.Duration(x.window)
 			until := x.window.begins(x.window.at(now) + forget) // the same as long as places are
 			*c = claim{leaf, lacks, at, min(now.Add(wait), until).Add(w / 4)}
-			changed = *c != was || !leaf.staked
+			changed = *c != was || !leaf.staked || leaf.stakedUntil != c.until
 			leaf.staked, leaf.stakedUntil = true, c.until
 		}
 		return changed

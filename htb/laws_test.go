@@ -146,6 +146,7 @@ type level struct {
 }
 
 func levels(tree *Tree, now Time) (out []level) {
+	tree.root.countAllRefused()
 	var walk func(x *class)
 	walk = func(x *class) {
 		l := level{path: x.path(), counts: x.counts}

@@ -27,17 +27,29 @@ type refusal struct {
 // that are not counted yet is far from its range's end.
 const mostRemembered = 1 << 20
 
-// still reports whether a request is refused for what is remembered, by whom, and when it
-// passes.
-func (r *refusal) still(t *Tree, now Time, cost int64) (verdict uint64, passes int64, ok bool) {
+// refused answers a request of the leaf if it is refused for what is remembered.
+func (l *Leaf) refused(d *Decision, now Time, cost int64) bool {
+	x := l.class.Load()
+	if x == nil {
+		return false
+	}
+	r := x.refused.Load()
+	if r == nil {
+		return false
+	}
 	edits := r.edits.Load()
-	verdict, passes = r.verdict.Load(), r.passes.Load()
+	verdict, passes := r.verdict.Load(), r.passes.Load()
 	if int64(now) >= r.until.Load() || int64(now) < r.from.Load() || r.cost.Load() != cost ||
-		r.version.Load() != t.version.Load() || edits&1 != 0 || r.edits.Load() != edits {
-		return 0, 0, false
+		r.version.Load() != l.tree.version.Load() || edits&1 != 0 || r.edits.Load() != edits {
+		return false
 	}
 	r.uncounted.Add(cost)
-	return verdict, passes, true
+	d.Reason, d.Up, d.RetryAfter = Reason(verdict), int(verdict>>8), Never
+	if passes < math.MaxInt64 {
+		d.RetryAfter = Time(passes).Sub(now)
+	}
+	d.tree, d.leaf, d.at = l.tree, x, now
+	return true
 }
 
 // remember keeps a refusal of x for as long as it is certain to be the same: the bucket
@@ -75,6 +87,7 @@ func (t *Tree) remember(x *class, now Time, need Ticks, cost int64, v verdict, w
 	if at, ok := b.When(tat, need); ok {
 		until = min(until, at)
 	}
+	until = min(until, t.due) // when leased units come back
 	r := x.refused.Load()
 	if r == nil {
 		r = &refusal{}

@@ -26,8 +26,10 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	defer t.mu.Unlock()
 	t.hub.ttl = max(t.hub.ttl, root.SyncTTL())
 	p.join(t.hub)
+	now = t.advance(now)
+	t.recallLeases(now)
 	t.root.countAllRefused()
-	t.root.become(t.advance(now), p)
+	t.root.become(now, p)
 	t.spec = root.clone()
 	return nil
 }

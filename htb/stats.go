@@ -117,6 +117,7 @@ func (t *Tree) Stats(now Time) []Stats {
 	t.mu.Lock()
 	t.advance(now)
 	t.root.countAllRefused()
+	t.countLeases()
 	all := t.root.snapshot(nil)
 	t.mu.Unlock()
 	return rows(make([]Stats, 0, len(all)), all, "")

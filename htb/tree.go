@@ -26,6 +26,9 @@ type Tree struct {
 
 	waits   *[waitsKept]waited
 	version atomic.Uint64 // of the state; moves on only from one that is watched
+
+	leased leaseHeap // with something in hand
+	due    Time      // none of those ends before
 }
 
 // New returns a tree of which root is the root, every bucket full. A Spec with
@@ -35,7 +38,7 @@ func New(root Spec) (*Tree, error) {
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}
-	t := &Tree{last: math.MinInt64, hub: &hub{ttl: root.SyncTTL()}, spec: root.clone()}
+	t := &Tree{last: math.MinInt64, due: math.MaxInt64, hub: &hub{ttl: root.SyncTTL()}, spec: root.clone()}
 	p.join(t.hub)
 	t.root = newClass(p, nil, "")
 	return t, nil
@@ -60,6 +63,9 @@ func (t *Tree) Spec() Spec {
 // advance returns now, or the latest time seen if that is later.
 func (t *Tree) advance(now Time) Time {
 	t.last = max(t.last, now)
+	if t.last >= t.due {
+		t.endLeases(t.last)
+	}
 	return t.last
 }
 
@@ -206,22 +212,13 @@ func (l *Leaf) Path() string { return Path(l.names...) }
 // [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
 // replacement of the tree has taken away.
 func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
-	t, x := l.tree, l.class.Load()
-	if x != nil {
-		if r := x.refused.Load(); r != nil {
-			if verdict, passes, ok := r.still(t, now, cost); ok {
-				d.Reason, d.Up, d.RetryAfter = Reason(verdict), int(verdict>>8), Never
-				if passes < math.MaxInt64 {
-					d.RetryAfter = Time(passes).Sub(now)
-				}
-				d.tree, d.leaf, d.at = t, x, now
-				return d, nil
-			}
-		}
+	if x := l.class.Load(); x != nil && x.refused.Load() != nil && l.refused(&d, now, cost) {
+		return d, nil
 	}
+	t := l.tree
 	t.mu.Lock()
 	now = t.advance(now)
-	if x != nil && x.in == nil && !x.dropped && x.slot == 0 && l.slot == 0 && x == l.class.Load() {
+	if x := l.class.Load(); x != nil && x.in == nil && !x.dropped && x.slot == 0 && l.slot == 0 {
 		if lender, ok := x.quick(now, cost); ok {
 			t.changed()
 			t.mu.Unlock() // nothing here panics
@@ -277,6 +274,8 @@ func (l *Leaf) live(now Time, cost int64) (*class, error) {
 type Decision struct {
 	// Allowed: the request passes, and was charged.
 	Allowed bool
+	// Outage: a store outside of the tree should have been asked, and was not there.
+	Outage bool
 	// Reason says why it was refused.
 	Reason Reason
 	// Up is the number of levels above the leaf of the class that lent (0: the
@@ -285,8 +284,6 @@ type Decision struct {
 	// RetryAfter is how long after a refusal the request would pass if nothing
 	// else came; [Never] if waiting alone does not help.
 	RetryAfter time.Duration
-	// Outage: a store outside of the tree should have been asked, and was not there.
-	Outage bool
 
 	tree *Tree
 	leaf *class

@@ -44,7 +44,7 @@ func TestGroups(t *testing.T) {
 // What is to be allowed, borrowed and refused is; a setting that is not what it says fails.
 func TestSettings(t *testing.T) {
 	for _, path := range []string{
-		"allowed/sluice", "allowed/sluice, borrowed", "refused/sluice, by its ceil", "refused/sluice, by the root",
+		"allowed/sluice", "allowed/sluice, borrowed", "allowed/sluice, leased", "two/sluice, one leaf leased", "refused/sluice, by its ceil", "refused/sluice, by the root",
 		"refused/x/time, 3 with reserve and cancel", "refused/x/time, allowed", "two/sluice",
 	} {
 		if err := serve(path, options{short: true}, strings.NewReader("\n"), new(bytes.Buffer)); err != nil {

@@ -32,10 +32,12 @@ func flatGroups() []group {
 		{
 			figure: "1", name: "allowed", title: "Three levels, allowed, by handle, one core", cores: 1,
 			columns: cols, first: "ns", ours: "sluice", turns: 5,
-			contenders: append([]contender{allowed("sluice"), ours("sluice, borrowed", borrowed, 1)}, peers(true, 1)...),
+			contenders: append([]contender{allowed("sluice"), ours("sluice, borrowed", borrowed, 1), ours("sluice, leased", leased, 1)}, peers(true, 1)...),
 			targets: []target{
 				{what: "allowed, of one x/time Allow", of: "sluice", column: "ns", than: []string{"x/time"}, most: 0.65, aim: 0.5},
 				{what: "borrowed from the root, of one x/time Allow", of: "sluice, borrowed", column: "ns", than: []string{"x/time"}, most: 0.75},
+				{what: "leased, of one x/time Allow", of: "sluice, leased", column: "ns", than: []string{"x/time"}, most: 0.4},
+				{what: "allocations of a leased decision", of: "sluice, leased", column: "allocs"},
 			},
 		}, {
 			figure: "1", name: "refused", title: "Three levels, refused, by handle, one core", cores: 1,
@@ -47,10 +49,16 @@ func flatGroups() []group {
 			},
 		}, {
 			figure: "1", name: "two", title: "Three levels, allowed, by handle, two cores: different leaves under one root, beside one limiter shared", cores: 2,
-			columns: cols, first: "ns", ours: "sluice", turns: 5,
-			contenders: append([]contender{ours("sluice", own, 2)}, peers(true, 2)...),
+			columns: []string{"ns", "CPU ns", "allocs", "B"}, first: "ns", ours: "sluice", turns: 5,
+			contenders: append([]contender{
+				ours("sluice", own, 2), ours("sluice, leased", leased, 2), ours("sluice, one leaf leased", leasedOne, 2),
+				ours("sluice, one leaf leased, 64 goroutines", leasedOne, 64), ours("sluice, leased, one goroutine", leased, 1),
+			}, peers(true, 2)...),
 			targets: []target{
 				{what: "two cores, of x/time shared by two", of: "sluice", column: "ns", than: []string{"x/time"}, most: 0.65},
+				{what: "leased, two leaves by two cores, of one by one", of: "sluice, leased", column: "ns", than: []string{"sluice, leased, one goroutine"}, most: 1},
+				{what: "leased, one leaf by two cores, of one by one", of: "sluice, one leaf leased", column: "ns", than: []string{"sluice, leased, one goroutine"}, most: 1},
+				{what: "leased, one leaf by 64 goroutines, of one by one", of: "sluice, one leaf leased, 64 goroutines", column: "ns", than: []string{"sluice, leased, one goroutine"}, most: 1},
 			},
 		},
 	}
@@ -60,44 +68,30 @@ func flatGroups() []group {
 type setting int
 
 const (
-	own      setting = iota // its leaf's guarantee pays
-	borrowed                // the root lends
-	atCeil                  // its leaf is at its ceil
-	atRoot                  // the root has nothing to lend
+	own       setting = iota // its leaf's guarantee pays
+	borrowed                 // the root lends
+	atCeil                   // its leaf is at its ceil
+	atRoot                   // the root has nothing to lend
+	leased                   // its leaf's guarantee pays, for several in advance
+	leasedOne                // the same, all goroutines on one leaf
 )
 
-// ours returns the tree global, tenant, client: as many clients, below one tenant each, as
-// there are goroutines.
+// ours decides on the clients of the tree of plant: as many as there are goroutines.
 func ours(name string, s setting, goroutines int) contender {
 	return contender{name, func(options) (trial, error) {
-		fast, slow := algo.PerSecond(rig.Fast), rig.Hardly()
-		root := rig.Class("", fast, algo.Rate{})
-		for i := range goroutines {
-			client := rig.Class("client", algo.PerSecond(rig.Fast/10), fast)
-			tenant := rig.Class(fmt.Sprint("tenant", i), algo.PerSecond(rig.Fast/3), fast)
-			if s != own {
-				client.Rate, tenant.Rate = slow, slow
-				tenant.Oversubscribed = true // two clients of the rate that it has itself
-			}
-			if s == atCeil {
-				client.Ceil = slow
-			}
-			other := client
-			other.Name = "other"
-			tenant.Children = []htb.Spec{client, other}
-			root.Children = append(root.Children, tenant)
-		}
-		if s == atRoot {
-			root.Rate, root.Ceil = slow, fast
-			root.Oversubscribed = true
-		}
-		tree, err := htb.New(root)
+		tree, err := plant(s, goroutines)
 		if err != nil {
 			return trial{}, err
 		}
+		if s == leased || s == leasedOne {
+			loops, err := inAdvance(tree, s, goroutines)
+			t := timed(true, loops...)
+			t.check = func() error { return checkOurs(tree, tenant(0), own) }
+			return t, err
+		}
 		loops := make([]loop, goroutines)
 		for i := range loops {
-			leaf, err := tree.Leaf(root.Children[i].Name, "client")
+			leaf, err := tree.Leaf(tenant(i), "client")
 			if err != nil {
 				return trial{}, err
 			}
@@ -118,9 +112,67 @@ func ours(name string, s setting, goroutines int) contender {
 			}
 		}
 		t := timed(s == own || s == borrowed, loops...)
-		t.check = func() error { return checkOurs(tree, root.Children[0].Name, s) }
+		t.check = func() error { return checkOurs(tree, tenant(0), s) }
 		return t, nil
 	}}
+}
+
+// plant returns the tree global, tenant, client, with a client below each tenant, and a
+// tenant for each goroutine that has a leaf of its own.
+func plant(s setting, goroutines int) (*htb.Tree, error) {
+	fast, slow := algo.PerSecond(rig.Fast), rig.Hardly()
+	root := rig.Class("", fast, algo.Rate{})
+	if s == leasedOne {
+		goroutines = 1
+	}
+	for i := range goroutines {
+		client := rig.Class("client", algo.PerSecond(rig.Fast/10), fast)
+		above := rig.Class(tenant(i), algo.PerSecond(rig.Fast/3), fast)
+		if s == borrowed || s == atCeil || s == atRoot {
+			client.Rate, above.Rate = slow, slow
+			above.Oversubscribed = true // two clients of the rate that it has itself
+		}
+		if s == atCeil {
+			client.Ceil = slow
+		}
+		other := client
+		other.Name = "other"
+		above.Children = []htb.Spec{client, other}
+		root.Children = append(root.Children, above)
+	}
+	if s == atRoot {
+		root.Rate, root.Ceil = slow, fast
+		root.Oversubscribed = true
+	}
+	return htb.New(root)
+}
+
+func tenant(i int) string { return fmt.Sprint("tenant", i) }
+
+// inAdvance decides by handles that take units in advance.
+func inAdvance(tree *htb.Tree, s setting, goroutines int) (loops []loop, err error) {
+	var leaf *htb.Leased
+	for i := range goroutines {
+		if i == 0 || s == leased {
+			plain, err := tree.Leaf(tenant(i), "client")
+			if err != nil {
+				return nil, err
+			}
+			if leaf, err = plain.Leased(htb.Lease{}); err != nil {
+				return nil, err
+			}
+		}
+		mine := leaf
+		loops = append(loops, func(n int) (allowed int) {
+			for range n {
+				if d, _ := mine.Allow(sluice.Now(), 1); d.Allowed {
+					allowed++
+				}
+			}
+			return allowed
+		})
+	}
+	return loops, nil
 }
 
 // few is how many requests may have gone another way, at first.

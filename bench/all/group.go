@@ -100,7 +100,7 @@ func counted(want bool, loops ...loop) func(n int) (figures, error) {
 		if expected := map[bool]int{true: all, false: 0}[want]; sum != expected {
 			return nil, fmt.Errorf("%d of %d decisions were allowed, not %d", sum, all, expected)
 		}
-		f := figures{"ns": per(used, all), "wall ns": per(wall, all)}
+		f := figures{"ns": per(used, all), "CPU ns": per(used, all), "wall ns": per(wall, all)}
 		if len(loops) > 1 {
 			f["ns"] = f["wall ns"] // two at once: what counts is when both are done
 		}
@@ -150,7 +150,7 @@ func find(path string) (contender, error) {
 
 func groups() []group {
 	var all []group
-	for _, of := range [][]group{flatGroups(), namedGroups(), liveGroups(), shaperGroups(), simGroups()} {
+	for _, of := range [][]group{flatGroups(), coresGroups(), namedGroups(), liveGroups(), shaperGroups(), simGroups()} {
 		all = append(all, of...)
 	}
 	return all

@@ -166,19 +166,6 @@ func (k *clock) pace(window uint64) Ticks {
 	return larger(begin, k.forgotten(window)).Sub(k.least(window))
 }
 
-// serve moves the clock on for a child that is lent to, which moves its mark by a step, and
-// returns the mark.
-func (k *clock) serve(w window, now Time, mark, lead, step Ticks) Ticks {
-	if uint64(now)-uint64(k.begun) >= k.lasts {
-		k.roll(w, now)
-	}
-	mark = larger(mark, k.old)
-	k.now = larger(k.now, mark.Sub(lead))
-	mark = mark.Add(step)
-	k.top = larger(k.top, mark)
-	return mark
-}
-
 // roll moves the clock on to the window that now is in.
 func (k *clock) roll(w window, now Time) {
 	window := w.at(now)
@@ -342,10 +329,19 @@ func (x *class) borrow(now Time, lender int, cost int64) {
 	}
 }
 
-// advance moves the mark of x for a loan, and its parent's clock.
+// advance moves the mark of x for a loan, counted from the least that counts, and its
+// parent's clock.
 func (x *class) advance(now Time, cost int64) {
 	up := x.parent
-	x.mark = up.in.clocks[x.turn].serve(up.window, now, x.mark, up.lead, x.steps(cost))
+	k := &up.in.clocks[x.turn]
+	if uint64(now)-uint64(k.begun) >= k.lasts {
+		k.roll(up.window, now)
+	}
+	mark := larger(x.mark, k.old)
+	k.now = larger(k.now, mark.Sub(up.lead))
+	mark = mark.Add(x.steps(cost))
+	k.top = larger(k.top, mark)
+	x.mark = mark
 }
 
 // reborrow corrects the marks of a loan.

@@ -22,7 +22,8 @@ func TestClockForgetsInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 1))
 		const w = window(10)
-		k, model := &clock{}, &refShare{window: uint64(w), loans: make([][]refLoan, 1)}
+		parent := &class{plan: &plan{sharing: sharing{window: w}}, in: &inner{clocks: make([]clock, 1)}}
+		k, model := &parent.in.clocks[0], &refShare{window: uint64(w), loans: make([][]refLoan, 1)}
 		marks := make([]uint64, 3)
 		of := func(n *big.Int) Ticks { return ticks(n.Uint64()) }
 		now := Time(0)
@@ -39,9 +40,11 @@ func TestClockForgetsInTime(t *testing.T) {
 			_, top := model.before(0, math.MaxInt64)
 			from := most(new(big.Int).SetUint64(marks[i]), least)
 			step := 1 + uint64(r.IntN(5))
-			mark := k.serve(w, now, ticks(marks[i]), ticks(lead), ticks(step))
+			parent.lead = ticks(lead)
+			x := &class{plan: &plan{sharing: sharing{step: step}}, parent: parent, mark: ticks(marks[i])}
+			x.advance(now, 1)
 			marks[i] = from.Uint64() + step
-			require.Equal(t, ticks(marks[i]), mark)
+			require.Equal(t, ticks(marks[i]), x.mark)
 			served := most(clock, new(big.Int).Sub(from, new(big.Int).SetUint64(lead)))
 			model.loans[0] = append(model.loans[0], refLoan{now, served, most(top, new(big.Int).SetUint64(marks[i]))})
 			for _, m := range marks { // when it is forgotten is told to the nanosecond

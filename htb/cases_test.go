@@ -518,18 +518,48 @@ func TestDefaults(t *testing.T) {
 	require.Equal(t, int64(134), s.Reserve())
 }
 
+// Decisions of a tree of three levels by handle: what the leaf's own rate pays for, what the
+// root lends, what two leaves get who ask for twice what the root has, and what the leaf's
+// ceil refuses.
 func BenchmarkAllow(b *testing.B) {
-	tree := mustTree(b, perSecond("", 1_000_000_000, 0, perSecond("tenant", 500_000_000, 1_000_000_000, perSecond("client", 100_000_000, 1_000_000_000), perSecond("other", 100_000_000, 1_000_000_000))))
-	leaf, err := tree.Leaf("tenant", "client")
-	require.NoError(b, err)
-	for name, step := range map[string]Time{"own": 10, "borrowed": 4, "refused": 0} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			now := Time(0)
-			for b.Loop() {
-				now += step
-				_, _ = leaf.Allow(now, 1)
+	const fast = 1_000_000_000
+	slow, twice := rate(1, 24*time.Hour), rate(2, 24*time.Hour)
+	for _, c := range []struct {
+		name       string
+		rate, ceil algo.Rate // of the leaves
+		tenant     algo.Rate
+		root       int64
+		step       Time
+		passes     float64 // how many of the requests
+	}{
+		{"own", algo.PerSecond(fast / 10), algo.PerSecond(fast), algo.PerSecond(fast / 2), fast, 20, 1},
+		{"lent", slow, algo.PerSecond(fast), twice, fast, 20, 1},
+		{"contended", slow, algo.PerSecond(fast / 1000), twice, fast / 1000, 500, .5},
+		{"refused", slow, slow, twice, fast, 20, 0},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			leaf := Spec{Name: "client", Rate: c.rate, Ceil: c.ceil, Burst: 1, CBurst: 100}
+			other := leaf
+			other.Name = "other"
+			tree := mustTree(b, Spec{Rate: algo.PerSecond(c.root), Burst: 1000, Children: []Spec{
+				{Name: "tenant", Rate: c.tenant, Ceil: algo.PerSecond(c.root), Burst: 2, CBurst: 1000, Children: []Spec{leaf, other}},
+			}})
+			var leaves [2]*Leaf
+			for i, name := range []string{"client", "other"} {
+				var err error
+				leaves[i], err = tree.Leaf("tenant", name)
+				require.NoError(b, err)
 			}
+			b.ReportAllocs()
+			now, passed, n := Time(0), 0, 0
+			for b.Loop() {
+				now += c.step
+				if d, _ := leaves[n%2].Allow(now, 1); d.Allowed {
+					passed++
+				}
+				n++
+			}
+			require.InDelta(b, c.passes*float64(n), passed, 2100+.01*float64(n))
 		})
 	}
 }

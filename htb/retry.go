@@ -27,26 +27,28 @@ func (x *class) retryAfter(now Time, need Ticks) time.Duration {
 	if !ok {
 		return Never
 	}
-	if at, ok := x.passesAt(least, need, x, nil); ok && at == least {
+	if at, ok := x.passesAt(least, need, x, nil, least); ok {
 		return at.Sub(now)
 	}
 	for y := x.parent; y != nil; y = y.parent {
 		y.in.expire(now)
 	}
-	from, ok := x.soonest(least, need, &[MaxDepth]place{}) // if nobody had to leave anything to others
-	if !ok {
-		return Never
-	}
-	for flips := 0; ; flips++ {
+	for from, flips := least, 0; ; flips++ {
 		at, until, last := x.places(from)
-		t, ok := x.soonest(from, need, &at)
+		t, ok := x.soonest(from, need, &at, until)
 		switch {
-		case ok && t <= until:
+		case ok:
 			return t.Sub(now)
 		case until == math.MaxInt64:
 			return Never
 		case flips == maxFlips:
 			from = last
+		case flips == 0: // when would it, if nobody had to leave anything to others?
+			t, ok := x.soonest(least, need, &[MaxDepth]place{}, math.MaxInt64)
+			if !ok {
+				return Never
+			}
+			from = max(t, until)
 		default:
 			from = until
 		}
@@ -74,15 +76,15 @@ func (x *class) atLeast(now Time, need Ticks) (at Time, ok bool) {
 	return at, ok
 }
 
-// soonest returns the earliest time from now on at which somebody could lend need to
-// x, if nothing else came and places stayed as they are.
-func (x *class) soonest(now Time, need Ticks, places *[MaxDepth]place) (Time, bool) {
-	best, found := Time(math.MaxInt64), false
-	for lender := x; lender != nil; lender = lender.parent {
-		if t, ok := x.passesAt(now, need, lender, places); ok && (!found || t < best) {
-			if best, found = t, true; t == now {
-				break
-			}
+// soonest returns the earliest time from now on, and not after last, at which somebody
+// could lend need to x, if nothing else came and places stayed as they are.
+func (x *class) soonest(now Time, need Ticks, places *[MaxDepth]place, last Time) (best Time, found bool) {
+	for lender := x; lender != nil && last >= now; lender = lender.parent {
+		if !lender.rate.Has(lender.rateTAT, last, need) {
+			continue
+		}
+		if t, ok := x.passesAt(now, need, lender, places, last); ok {
+			best, found, last = t, true, t-1
 		}
 	}
 	return best, found
@@ -111,30 +113,22 @@ func (x *class) places(now Time) (at [MaxDepth]place, until, last Time) {
 	return at, until, last
 }
 
-// passesAt returns the earliest time from now on at which lender could lend need
-// to x, if nothing else came and the places on the way stayed as they are.
+// passesAt returns the earliest time from now on, and not after last, at which lender
+// could lend need to x, if nothing else came and the places on the way stayed as they
+// are. By now all ceils and further limits let need pass.
 //
 // Each condition holds during one stretch of time: a bucket left alone fills, and
 // what it has over a reserve grows until the bucket is full, then shrinks while
 // the reserve still grows. So going on from condition to condition, each time to
 // the earliest instant not before the last, either settles after two rounds or
 // never does.
-func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]place) (Time, bool) {
+func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]place, last Time) (Time, bool) {
 	at := now
 	for {
 		before := at
-		for i, b := range x.also {
-			if !wait(&at, b, x.alsoTAT[i], need) {
-				return 0, false
-			}
-		}
 		through := lender != x // the loan passes here, and leaves the reserve
 		for k, y := 0, x; y != nil; k, y = k+1, y.parent {
-			if y == x || !through { // at the leaf, and above the lender
-				if !wait(&at, y.ceil, y.ceilTAT, need) {
-					return 0, false
-				}
-			} else if !y.waitOver(&at, y.ceil, y.ceilTAT, y.leaving(now, need, y.ceilOver, places[k], x)) {
+			if through && y != x && !y.waitOver(&at, y.ceil, y.ceilTAT, y.leaving(now, need, y.ceilOver, places[k], x)) {
 				return 0, false
 			}
 			switch {
@@ -147,6 +141,9 @@ func (x *class) passesAt(now Time, need Ticks, lender *class, places *[MaxDepth]
 				if !wait(&at, y.rate, y.rateTAT, need) {
 					return 0, false
 				}
+			}
+			if at > last {
+				return 0, false
 			}
 		}
 		if at == before || lender == x { // no reserve matters

@@ -29,6 +29,7 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	now = t.advance(now)
 	t.recallLeases(now)
 	t.root.countAllRefused()
+	t.waits = nil // which may know of classes that go
 	t.root.become(now, p)
 	t.spec = root.clone()
 	return nil

@@ -174,8 +174,9 @@ func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
 type Leaf struct {
 	tree  *Tree
 	names []string
-	class *class // guarded by tree.mu; nil before the first use
-	slot  int    // above 0: of the leaf in the table of that class, if it still is the leaf's
+	class *class   // guarded by tree.mu; nil before the first use
+	slot  int      // above 0: of the leaf in the table of that class, if it still is the leaf's
+	sh    *shaping // of that class, in a tree that shapes
 }
 
 // Path returns the leaf's path.

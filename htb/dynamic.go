@@ -204,7 +204,10 @@ func (x *class) drop(c *class) {
 	x.in.dyn.gone.add(c.counts)
 	if x.sh != nil {
 		_, counts := c.queues(nil)
-		x.sh.seldom().gone.merge(&counts)
+		if x.sh.gone == nil {
+			x.sh.gone = &queueCounts{}
+		}
+		x.sh.gone.merge(&counts)
 	}
 	c.markDropped()
 }

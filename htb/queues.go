@@ -36,9 +36,7 @@ func (c *queueCounts) merge(o *queueCounts) {
 // of adds the counters of the queue of x itself.
 func (c *queueCounts) of(x *shaping) {
 	x.waited.AddTo(&c.waited)
-	if x.rare != nil {
-		c.merge(&queueCounts{drops: x.drops})
-	}
+	c.merge(&queueCounts{drops: x.drops})
 }
 
 // Queues returns a row for every class, the root first and each class before those
@@ -72,8 +70,8 @@ func (x *class) queues(rows []QueueStats) ([]QueueStats, queueCounts) {
 	if x.template != nil {
 		rest := QueueStats{Path: x.restPath(), Depth: x.depth + 1}
 		var counts queueCounts
-		if x.sh.rare != nil {
-			counts.merge(&x.sh.gone)
+		if x.sh.gone != nil {
+			counts.merge(x.sh.gone)
 		}
 		if o := x.in.dyn.overflow; o != nil {
 			shared, more := o.queues(nil)

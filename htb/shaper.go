@@ -43,6 +43,7 @@ type Scheduler struct {
 	sleepers sleepers
 	rows     rows8 // Kernel: the classes with tokens, by level and prio
 	queued   int
+	ahead    lookahead // Strict
 	ids      int
 }
 
@@ -140,7 +141,7 @@ func (s *Scheduler) push(now Time, i *Item, x *shaping) error {
 		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", x.class.path(), i.Cost, ErrCost)
 	}
 	if !x.fifo.push(i) {
-		x.seldom().drops[DropLimit]++
+		x.drops[DropLimit]++
 		return fmt.Errorf("htb: class %q: %d requests are queued: %w", x.class.path(), x.fifo.len, ErrFull)
 	}
 	i.leaf, i.queued = x, now
@@ -175,7 +176,7 @@ func (s *Scheduler) Cancel(i *Item, why Drop) bool {
 	}
 	x := i.leaf
 	x.fifo.remove(i)
-	x.seldom().drops[why]++
+	x.drops[why]++
 	s.queued--
 	if x.fifo.len == 0 {
 		s.deactivate(x)
@@ -299,6 +300,6 @@ func (x *class) earliest(now Time, cost int64) (at Time, maxWait time.Duration) 
 // short.
 func (s *Scheduler) Refuse(now Time, l *Leaf) {
 	if x, err := l.live(s.tree.advance(now), 0); err == nil {
-		x.sh.seldom().drops[DropDeadline]++
+		x.sh.drops[DropDeadline]++
 	}
 }

@@ -11,7 +11,7 @@ import (
 // touches of it: with very many leaves each is out of the caches when its turn comes, and
 // what a release takes is how many lines of memory it has to wait for. So what every
 // release needs stands first, in four lines of 64 bytes, with copies of what the plan
-// says; the rest behind it.
+// says; what borrowing needs is a fifth. A size of five lines makes Go begin each with one.
 type shaping struct {
 	own     turn // for what it pays itself; holds its id
 	parent  *shaping
@@ -24,19 +24,20 @@ type shaping struct {
 	dropped bool // no longer in the tree
 
 	rateTAT, ceilTAT Ticks // in place of those of the class
-	fifo             fifo
+	rate             algo.Bucket
+	wake             Time // when it is looked at again, never for not at all
 
-	rate, ceil algo.Bucket
-	wake       Time // when it is looked at again, never for not at all
-	listed     Time // its entry among those that wait, never if it has none
+	ceil   algo.Bucket
+	capped Time     // Strict: its ceil keeps it, and all below it, until then
+	listed Time     // its entry among those that wait, never if it has none
+	guess  *shaping // of an inner class: the child that is likely to be next
+	fifo   fifo     // its ends in this line, the rest in the next
 
 	waited queue.Tally // of what was released
-	capped Time        // Strict: its ceil keeps it, and all below it, until then
-	*rare
 
 	borrowing turn // Strict: for what its parent, or one above, pays
-	class     *class
-	in        *rings // Strict: of an inner class
+	in        *rings
+	*rare
 }
 
 type turn = queue.Turn[*shaping]
@@ -44,46 +45,38 @@ type turn = queue.Turn[*shaping]
 // never is before all that a class may wait for.
 const never = math.MinInt64
 
-// rare is what scheduling needs of a class in the Kernel dialect only, or nearly never;
-// made when it is needed.
+// rare is what scheduling does not need of a class, or in the Kernel dialect only.
 type rare struct {
-	kernelState
+	class *class
 	drops [len(dropNames)]int64 // by reason
-	gone  queueCounts           // of an inner class: of children of its template that were dropped
+	gone  *queueCounts          // of an inner class: of children of its template that were dropped
+	*kernelState
 }
 
 func newShaping(x *class) *shaping {
 	up := x.parent.sh
 	s := up.in.sched
 	sh := &shaping{
-		class: x, parent: up, prio: uint8(x.spec.Prio), oversub: x.oversub, also: len(x.also) > 0,
+		rare: &rare{class: x}, parent: up, prio: uint8(x.spec.Prio), oversub: x.oversub, also: len(x.also) > 0,
 		rate: x.rate, ceil: x.ceil, capped: never, wake: never, listed: never,
 	}
-	quantum := up.in.quantum(x.plan)
-	sh.own = turn{Value: sh, Quantum: quantum, ID: s.ids}
+	sh.own = turn{Value: sh, Quantum: up.in.quantum(x.plan), ID: s.ids}
 	sh.borrowing = sh.own
 	s.ids++
 	if s.dialect == Kernel {
-		sh.rare = &rare{}
+		sh.kernelState = &kernelState{}
 	}
 	if x.inner() {
 		sh.level = uint8(MaxDepth - 1 - x.depth)
 		sh.in = newRings(s, x.plan)
 		return sh
 	}
+	s.ahead.depth = max(s.ahead.depth, x.depth)
 	sh.fifo.limit = DefaultLimit
 	if x.spec.Limit > 0 {
 		sh.fifo.limit = int32(min(x.spec.Limit, math.MaxInt32))
 	}
 	return sh
-}
-
-// seldom returns what is seldom needed.
-func (sh *shaping) seldom() *rare {
-	if sh.rare == nil {
-		sh.rare = &rare{}
-	}
-	return sh.rare
 }
 
 // busy says that the class is not as if new, though its buckets may be full.

@@ -21,6 +21,8 @@ import (
 // prio.
 type rings struct {
 	next   [MaxDepth]*ring  // by level: of the lowest prio with members, nil if none has
+	first  ring             // the first that is needed stands here
+	made   bool             // it is needed
 	levels [MaxDepth]*prios // nil before the first
 	most   float64          // the largest weight of a child
 	turns  [MaxDepth]turn   // of the class itself, under the levels between a leaf's and its parent's
@@ -137,12 +139,20 @@ func (x *shaping) join(level int) {
 	}
 	p := in.levels[level]
 	if p.ring[x.prio] == nil {
-		p.ring[x.prio] = &ring{}
+		p.ring[x.prio] = in.ring()
 	}
 	p.ring[x.prio].Add(x.turn(level))
 	p.used |= 1 << x.prio
 	in.next[level] = p.ring[bits.TrailingZeros8(p.used)]
 	x.parent.below |= 1 << level
+}
+
+func (r *rings) ring() *ring {
+	if !r.made {
+		r.made = true
+		return &r.first
+	}
+	return &ring{}
 }
 
 func (x *shaping) leave(level int) {
@@ -205,13 +215,16 @@ func (s *Scheduler) dequeueStrict(now Time) *Item {
 		}
 		item := s.pop(now, x)
 		item.lender = uint8(lender)
-		for i := range n {
-			rings[i].Took(path[i], min(item.Cost, 1<<40)*fine)
+		for y, cost := x.parent, min(item.Cost, 1<<40)*fine; y != nil; y = y.parent {
+			n--
+			rings[n].Took(path[n], cost)
+			y.guess, _ = rings[n].Soon(0)
 		}
 		s.charge(now, x, lender, item.Cost)
 		for y := x; y != nil; y = y.parent {
 			s.reconsider(now, y)
 		}
+		s.ahead.step(root)
 		return item
 	}
 }

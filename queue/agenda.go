@@ -1,5 +1,11 @@
 package queue
 
+import (
+	"unsafe"
+
+	"github.com/go-sluice/sluice/internal/prefetch"
+)
+
 // Agenda holds values by key, the least first and among equal keys the least id. It is
 // made for keys most of which come in order: those stand in a ring, where putting one in
 // and taking the first out touch one place each, however many there are; the others stand
@@ -66,6 +72,26 @@ func (a *Agenda[T]) First() (key int64, id int, value T, ok bool) {
 		return e.key, e.id, e.value, true
 	}
 	return key, id, value, false
+}
+
+// Soon returns the value that comes i-th, from 0 on, if nothing changes; or one that comes
+// near that, or none: it costs little, and is for guesses.
+func (a *Agenda[T]) Soon(i int) (value T, ok bool) {
+	switch {
+	case i < a.n:
+		return a.at(i).value, true
+	case i < a.Len():
+		return a.heap[i-a.n].value, true
+	}
+	return value, false
+}
+
+// prefetch has the places of the first and of the next of the ring fetched.
+func (a *Agenda[T]) prefetch() {
+	if a.n > 0 {
+		prefetch.Line(unsafe.Pointer(a.at(0)))
+		prefetch.Line(unsafe.Pointer(a.at(a.n)))
+	}
 }
 
 func (a *Agenda[T]) ringFirst() bool {

@@ -25,13 +25,19 @@ import "math"
 type RoundRobin[T any] struct {
 	// An entry (round, ID) for each member. Those who leave stay listed until their entry
 	// comes up: many are back before that, and need no other.
-	agenda  Agenda[*Turn[T]]
+	agenda  Agenda[member[T]]
 	round   int64
 	n, most int // members, now and ever
 }
 
-// Turn is a member of one RoundRobin at most, the same one all its life. Quantum and ID
-// are not to be changed while it is in one.
+// member has the value of a turn beside it, for those who do not need the turn yet.
+type member[T any] struct {
+	turn  *Turn[T]
+	value T
+}
+
+// Turn is a member of one RoundRobin at most, the same one all its life. Value, Quantum
+// and ID are not to be changed while it is in one.
 //
 // INVARIANT: a member is listed. What is listed has one entry of its round; any other
 // entry of it is of an earlier round.
@@ -77,10 +83,12 @@ func (r *RoundRobin[T]) list(t *Turn[T]) {
 		return
 	}
 	if r.agenda.Len() > 2*r.most+16 { // members come and go, and nobody asks who is first
-		r.agenda.Keep(func(round int64, t *Turn[T]) bool { return t.in && t.round == round || t.unlist(round) })
+		r.agenda.Keep(func(round int64, m member[T]) bool {
+			return m.turn.in && m.turn.round == round || m.turn.unlist(round)
+		})
 	}
 	t.listed = true
-	r.agenda.Add(t.round, t.ID, t)
+	r.agenda.Add(t.round, t.ID, member[T]{t, t.Value})
 }
 
 // unlist notes that an entry of t is taken out. It returns false.
@@ -92,7 +100,8 @@ func (t *Turn[T]) unlist(round int64) bool {
 // First returns whose turn it is, nil if there are no members.
 func (r *RoundRobin[T]) First() *Turn[T] {
 	for r.n > 0 {
-		round, _, t, _ := r.agenda.First()
+		round, _, m, _ := r.agenda.First()
+		t := m.turn
 		if t.in && t.round == round {
 			r.round = round
 			return t
@@ -103,12 +112,22 @@ func (r *RoundRobin[T]) First() *Turn[T] {
 	return nil
 }
 
+// Soon guesses whose turn it is after i others, without touching a Turn; ok is false when
+// it cannot tell.
+func (r *RoundRobin[T]) Soon(i int) (value T, ok bool) {
+	m, ok := r.agenda.Soon(i)
+	return m.value, ok
+}
+
+// Prefetch has the places that First and Took need brought into the caches.
+func (r *RoundRobin[T]) Prefetch() { r.agenda.prefetch() }
+
 // Took books what the member got. It may have left meanwhile.
 func (r *RoundRobin[T]) Took(t *Turn[T], cost int64) {
 	if t.deficit -= min(cost, math.MaxInt64/4); t.deficit > 0 {
 		return
 	}
-	if round, _, first, ok := r.agenda.First(); ok && first == t && round == t.round {
+	if round, _, first, ok := r.agenda.First(); ok && first.turn == t && round == t.round {
 		r.agenda.Next()
 	}
 	rounds := -t.deficit/t.Quantum + 1

@@ -50,11 +50,9 @@ func (x *shaping) follow(i int) *shaping {
 			prefetch.Lines(unsafe.Pointer(x))
 		}
 	case i > 0:
-		prefetch.Line(unsafe.Pointer(x.fifo.head))
-		prefetch.Line(unsafe.Pointer(x.fifo.tail))
-	case x.fifo.head != nil:
-		value := (*[2]unsafe.Pointer)(unsafe.Pointer(&x.fifo.head.Value)) // of an interface, the second is the data
-		prefetch.Line(value[1])
+		x.fifo.prefetch()
+	default:
+		x.fifo.prefetchValue()
 	}
 	return x
 }
@@ -74,4 +72,34 @@ func (x *shaping) soon(i int) *shaping {
 		x, i = y, i/n
 	}
 	return nil
+}
+
+// lookAhead does the same for classes that wait for tokens: a leaf that gets some is
+// likely to send at once. The numbers leave time for what a step reads to be there.
+func (w *sleepers) lookAhead() {
+	if x, ok := w.agenda.Soon(8); ok {
+		prefetch.Lines(unsafe.Pointer(x))
+	}
+	if x, ok := w.agenda.Soon(6); ok && x.level == 0 {
+		prefetch.Lines(unsafe.Pointer(x.parent))
+		x.fifo.prefetch()
+	}
+	if x, ok := w.agenda.Soon(4); ok && x.level == 0 && x.parent != nil {
+		prefetch.Lines(unsafe.Pointer(x.parent.in))
+		x.fifo.prefetchValue()
+	}
+}
+
+// prefetch has the items at the ends of a queue fetched.
+func (q *fifo) prefetch() {
+	prefetch.Line(unsafe.Pointer(q.head))
+	prefetch.Line(unsafe.Pointer(q.tail))
+}
+
+// prefetchValue has fetched what the Value of the first item points to.
+func (q *fifo) prefetchValue() {
+	if q.head != nil {
+		value := (*[2]unsafe.Pointer)(unsafe.Pointer(&q.head.Value)) // the type of what it holds, and where that is
+		prefetch.Line(value[1])
+	}
 }

@@ -221,6 +221,9 @@ func (s *Scheduler) wakeUp(now Time) {
 		if !ok {
 			return
 		}
+		if s.dialect == Strict {
+			s.sleepers.lookAhead()
+		}
 		s.update(now, x)
 	}
 }

@@ -45,7 +45,7 @@ type turn = queue.Turn[*shaping]
 // never is before all that a class may wait for.
 const never = math.MinInt64
 
-// rare is what scheduling does not need of a class, or in the Kernel dialect only.
+// rare is what a release does not need of a class, or in the Kernel dialect only.
 type rare struct {
 	class *class
 	drops [len(dropNames)]int64 // by reason

@@ -36,8 +36,8 @@ func shaperGroups() []group {
 }
 
 // scheduling has classes that are within their guarantees, in real time; or, saturated,
-// classes that have used up what they saved, send all that there is, wait for tokens, and are woken: in time
-// that goes on when nobody may send, so that nothing is waited for.
+// classes that have used up what they saved, send all that there is, wait for tokens, and
+// are woken: in time that goes on when nobody may send, so that nothing is waited for.
 func scheduling(classes int, saturated bool) (trial, error) {
 	const below = 50
 	tenants := classes / below
@@ -95,7 +95,7 @@ func scheduling(classes int, saturated bool) (trial, error) {
 		}
 		return done
 	}
-	for i := 0; saturated && i < classes; i++ { // in turn, or all would run out, and be woken, in one moment
+	for i := 0; saturated && i < classes; i++ { // one by one, or all would be woken in the same moment
 		now++
 		pairs(1)
 	}

@@ -182,6 +182,9 @@ func (x *class) restsAt(now Time) Time {
 
 // bucketsFullAt returns when the buckets of x itself are full, if nothing more comes.
 func (x *class) bucketsFullAt() Time {
+	if x.sh != nil { // which has them at hand there
+		x.rateTAT, x.ceilTAT = x.sh.rateTAT, x.sh.ceilTAT
+	}
 	at := max(x.whenFull(), latest(x.ceil.When(x.ceilTAT, x.ceil.Size())))
 	for i, b := range x.also {
 		at = max(at, latest(b.When(x.alsoTAT[i], b.Size())))
@@ -201,6 +204,9 @@ func (x *class) drop(c *class) {
 	x.in.dyn.gone.add(c.counts)
 	if x.sh != nil {
 		_, counts := c.queues(nil)
+		if x.sh.gone == nil {
+			x.sh.gone = &queueCounts{}
+		}
 		x.sh.gone.merge(&counts)
 	}
 	c.markDropped()
@@ -209,6 +215,9 @@ func (x *class) drop(c *class) {
 // markDropped tells handles, and holds, that c is no longer in the tree.
 func (x *class) markDropped() {
 	x.dropped = true
+	if x.sh != nil {
+		x.sh.dropped = true
+	}
 	if x.in != nil {
 		x.in.markDropped()
 	}

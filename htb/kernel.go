@@ -44,21 +44,21 @@ type circle struct {
 
 type seat struct {
 	id    int
-	class *class
+	class *shaping
 }
 
-func (c *circle) add(x *class) {
+func (c *circle) add(x *shaping) {
 	if c.tree == nil {
 		c.tree = btree.NewG(8, func(a, b seat) bool { return a.id < b.id })
 	}
-	c.tree.ReplaceOrInsert(seat{x.sh.id, x})
+	c.tree.ReplaceOrInsert(seat{x.own.ID, x})
 }
 
-func (c *circle) remove(x *class) { c.tree.Delete(seat{id: x.sh.id}) }
-func (c *circle) empty() bool     { return c.tree == nil || c.tree.Len() == 0 }
+func (c *circle) remove(x *shaping) { c.tree.Delete(seat{id: x.own.ID}) }
+func (c *circle) empty() bool       { return c.tree == nil || c.tree.Len() == 0 }
 
 // at returns the class at the place, nil beyond the last one.
-func (c *circle) at() (x *class) {
+func (c *circle) at() (x *shaping) {
 	c.tree.AscendGreaterOrEqual(seat{id: c.place}, func(s seat) bool {
 		x = s.class
 		return false
@@ -66,26 +66,26 @@ func (c *circle) at() (x *class) {
 	return x
 }
 
-func (s *Scheduler) activateKernel(x *class) {
-	if x.sh.active == 0 {
-		x.sh.active = 1 << x.spec.Prio
+func (s *Scheduler) activateKernel(x *shaping) {
+	if x.active == 0 {
+		x.active = 1 << x.prio
 		s.enter(x)
 	}
 }
 
-func (s *Scheduler) deactivateKernel(x *class) {
-	if x.sh.active != 0 {
+func (s *Scheduler) deactivateKernel(x *shaping) {
+	if x.active != 0 {
 		s.withdraw(x)
-		x.sh.active = 0
+		x.active = 0
 	}
 }
 
 // enter makes x, with its active prios, known to who can pay for it: its parent, if
 // it may borrow, and so on up, or the rows.
-func (s *Scheduler) enter(x *class) {
-	news := x.sh.active
-	for x.sh.mode == mayBorrow && x.parent != nil && news != 0 {
-		up := x.parent.sh
+func (s *Scheduler) enter(x *shaping) {
+	news := x.active
+	for x.mode == mayBorrow && x.parent != nil && news != 0 {
+		up := x.parent
 		for m := news; m != 0; m &= m - 1 {
 			p := bits.TrailingZeros8(m)
 			if !up.feeds[p].empty() { // known further up already
@@ -96,8 +96,8 @@ func (s *Scheduler) enter(x *class) {
 		up.active |= news
 		x = x.parent
 	}
-	if x.sh.mode == canSend && news != 0 {
-		row := &s.rows[x.sh.level]
+	if x.mode == canSend && news != 0 {
+		row := &s.rows[x.level]
 		row.used |= news
 		for m := news; m != 0; m &= m - 1 {
 			row.circle[bits.TrailingZeros8(m)].add(x)
@@ -106,10 +106,10 @@ func (s *Scheduler) enter(x *class) {
 }
 
 // withdraw is the inverse of enter.
-func (s *Scheduler) withdraw(x *class) {
-	gone := x.sh.active
-	for x.sh.mode == mayBorrow && x.parent != nil && gone != 0 {
-		up := x.parent.sh
+func (s *Scheduler) withdraw(x *shaping) {
+	gone := x.active
+	for x.mode == mayBorrow && x.parent != nil && gone != 0 {
+		up := x.parent
 		left := uint8(0)
 		for m := gone; m != 0; m &= m - 1 {
 			p := bits.TrailingZeros8(m)
@@ -122,8 +122,8 @@ func (s *Scheduler) withdraw(x *class) {
 		up.active &^= gone
 		x = x.parent
 	}
-	if x.sh.mode == canSend && gone != 0 {
-		row := &s.rows[x.sh.level]
+	if x.mode == canSend && gone != 0 {
+		row := &s.rows[x.level]
 		for m := gone; m != 0; m &= m - 1 {
 			p := bits.TrailingZeros8(m)
 			row.circle[p].remove(x)
@@ -136,7 +136,7 @@ func (s *Scheduler) withdraw(x *class) {
 
 // remode brings the mode of x up to date with its tokens, and has it looked at again
 // when they allow more.
-func (s *Scheduler) remode(now Time, x *class) {
+func (s *Scheduler) remode(now Time, x *shaping) {
 	m, at := canSend, now
 	switch {
 	case x.ceil.Size().Less(x.ceil.Owed(x.ceilTAT, now)):
@@ -144,16 +144,16 @@ func (s *Scheduler) remode(now Time, x *class) {
 	case x.rate.Size().Less(x.rate.Owed(x.rateTAT, now)):
 		m, at = mayBorrow, latest(x.rate.When(x.rateTAT, Ticks{}))
 	}
-	if m != x.sh.mode {
-		if x.sh.active != 0 && x.sh.mode != cantSend {
+	if m != x.mode {
+		if x.active != 0 && x.mode != cantSend {
 			s.withdraw(x)
 		}
-		x.sh.mode = m
-		if x.sh.active != 0 && m != cantSend {
+		x.mode = m
+		if x.active != 0 && m != cantSend {
 			s.enter(x)
 		}
 	}
-	s.sleep(x, now, at)
+	s.sleepers.sleep(x, now, at)
 }
 
 // dequeueKernel serves the lowest level first, within it the lowest prio, within that
@@ -166,24 +166,25 @@ func (s *Scheduler) dequeueKernel(now Time) *Item {
 		}
 		prio := bits.TrailingZeros8(row.used)
 		x := s.turn(&row.circle[prio], prio)
-		item := s.pop(x)
-		x.sh.deficit[level] -= item.Cost
-		if x.sh.deficit[level] < 0 {
-			x.sh.deficit[level] += x.kernelQuantum()
+		item := s.pop(now, x)
+		x.deficit[level] -= item.Cost
+		if x.deficit[level] < 0 {
+			x.deficit[level] += x.kernelQuantum()
 			around := &row.circle[prio]
 			if level > 0 {
-				around = &x.parent.sh.feeds[prio]
+				around = &x.parent.feeds[prio]
 			}
-			around.place = x.sh.id + 1
+			around.place = x.own.ID + 1
 		}
-		if x.sh.fifo.Len() == 0 {
+		if x.fifo.Len() == 0 {
 			s.deactivateKernel(x)
 		}
-		item.lender = 0
-		for y := x; y.sh.level < level; y = y.parent {
-			item.lender++
+		lender := 0
+		for y := x; int(y.level) < level; y = y.parent {
+			lender++
 		}
-		x.charge(now, item.lender, item.Cost)
+		item.lender = uint8(lender)
+		s.charge(now, x, lender, item.Cost)
 		for y := x; y != nil; y = y.parent {
 			y.forgive(now)
 			s.remode(now, y)
@@ -195,7 +196,7 @@ func (s *Scheduler) dequeueKernel(now Time) *Item {
 
 // turn goes down from a row to the leaf whose turn it is. Where a circle is at its
 // end it begins anew, and the one above goes on.
-func (s *Scheduler) turn(row *circle, prio int) *class {
+func (s *Scheduler) turn(row *circle, prio int) *shaping {
 	var path [MaxDepth + 1]*circle
 	n := 0
 	path[0] = row
@@ -210,23 +211,23 @@ func (s *Scheduler) turn(row *circle, prio int) *class {
 			}
 			continue
 		}
-		c.place = x.sh.id
-		if x.in == nil {
+		c.place = x.own.ID
+		if x.level == 0 {
 			return x
 		}
 		n++
-		path[n] = &x.sh.feeds[prio]
+		path[n] = &x.feeds[prio]
 	}
 }
 
 // kernelQuantum returns what a turn adds to a leaf.
-func (x *class) kernelQuantum() int64 {
-	return max(1, int64(min(x.spec.Weight(), math.MaxInt64/4)))
+func (x *shaping) kernelQuantum() int64 {
+	return max(1, int64(min(x.class.spec.Weight(), math.MaxInt64/4)))
 }
 
 // forgive keeps a debt of rate from growing beyond what a minute pays, as Linux does:
 // in-rate leaves below an oversubscribed class charge it without asking.
-func (x *class) forgive(now Time) {
+func (x *shaping) forgive(now Time) {
 	x.rateTAT = x.rate.AtMost(x.rateTAT, now, mostDebt)
 	x.ceilTAT = x.ceil.AtMost(x.ceilTAT, now, mostDebt)
 }

@@ -4,11 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/go-sluice/sluice/queue"
+	"github.com/go-sluice/sluice/algo"
 )
 
 // Dialect is how a tree that shapes shares excess.
@@ -39,12 +37,14 @@ var ErrFull = errors.New("queue is full")
 // by prio, and in proportion to quantum. It is pure: it knows no clock but its
 // arguments, and starts nothing. It is not safe for concurrent use; sluice.Shaper is.
 type Scheduler struct {
-	tree    Tree // for finding classes; its lock is not used
-	dialect Dialect
-	waiting *queue.Waiting[*class] // classes that wait for tokens
-	rows    rows8                  // Kernel: the classes with tokens, by level and prio
-	queued  int
-	ids     int
+	tree     Tree // for finding classes; its lock is not used
+	dialect  Dialect
+	ticks    algo.Scale
+	sleepers sleepers
+	rows     rows8 // Kernel: the classes with tokens, by level and prio
+	queued   int
+	ahead    lookahead // Strict
+	ids      int
 }
 
 // NewScheduler returns a scheduler without requests, every bucket full. A Spec with
@@ -54,10 +54,10 @@ func NewScheduler(root Spec, d Dialect) (*Scheduler, error) {
 	if err := m.fatal(); err != nil {
 		return nil, err
 	}
-	s := &Scheduler{dialect: d, waiting: queue.NewWaiting[*class]()}
-	s.tree = Tree{root: &class{sh: &shaping{sched: s}}, last: math.MinInt64, spec: root.clone()}
-	s.tree.root = newClass(p, s.tree.root, "")
-	s.tree.root.parent = nil
+	s := &Scheduler{dialect: d, ticks: p.ticks}
+	above := &class{sh: &shaping{in: &rings{sched: s, most: p.spec.Weight()}}}
+	s.tree = Tree{root: newClass(p, above, ""), last: math.MinInt64, spec: root.clone()}
+	s.tree.root.parent, s.tree.root.sh.parent = nil, nil
 	return s, nil
 }
 
@@ -67,10 +67,11 @@ type Item struct {
 	Cost  int64 // at least 1
 	Value any
 
-	link   queue.Item[*Item]
-	leaf   *class
-	queued Time
-	lender int
+	next, prev *Item
+	leaf       *shaping // that it was queued in last
+	queued     Time
+	lender     uint8
+	in         bool // a queue
 }
 
 // Queued returns since when it has been queued, Leaf the path of its leaf.
@@ -81,74 +82,12 @@ func (i *Item) Leaf() string {
 	if i.leaf == nil {
 		return ""
 	}
-	return i.leaf.path()
+	return i.leaf.class.path()
 }
 
 // Borrowed returns how many levels above the leaf the class is that lent to a
 // released item; 0 when the leaf paid itself.
-func (i *Item) Borrowed() int { return i.lender }
-
-// shaping is what a class of a tree that shapes has besides.
-type shaping struct {
-	sched *Scheduler
-	id    int // in the order in which classes were made: breaks ties
-	level int // 0 for a leaf, 7 for an inner root, an inner class one below its parent
-	fifo  queue.FIFO[*Item]
-	queueCounts
-	gone  queueCounts // of an inner class: of children of its template that were dropped
-	wake  Time        // when it is looked at again
-	waits bool
-
-	strictState
-	kernelState
-}
-
-// queueCounts are the counters of a queue.
-type queueCounts struct {
-	drops  [len(dropNames)]int64 // by reason
-	waited queue.Histogram       // of what was released
-}
-
-func (c *queueCounts) merge(o *queueCounts) {
-	for why, n := range o.drops {
-		c.drops[why] += n
-	}
-	c.waited.Merge(&o.waited)
-}
-
-func newShaping(x *class) *shaping {
-	up := x.parent.sh
-	s := &shaping{sched: up.sched, id: up.sched.ids}
-	s.sched.ids++
-	s.capped = math.MinInt64
-	if x.inner() {
-		s.level = MaxDepth - 1 - x.depth
-	} else {
-		s.fifo.MaxItems = x.spec.Limit
-		if s.fifo.MaxItems == 0 {
-			s.fifo.MaxItems = DefaultLimit
-		}
-	}
-	return s
-}
-
-// busy says that the class is not as if new, though its buckets may be full.
-func (s *shaping) busy() bool { return s.fifo.Len() > 0 || s.waits }
-
-// sleep has x looked at again at a time; now, or a time in the past, means not at all.
-func (s *Scheduler) sleep(x *class, now, at Time) {
-	sh := x.sh
-	if sh.waits && sh.wake == at {
-		return
-	}
-	if sh.waits {
-		s.waiting.Remove(sh.wake, sh.id)
-	}
-	if sh.waits = at > now; sh.waits {
-		sh.wake = at
-		s.waiting.Add(at, sh.id, x)
-	}
-}
+func (i *Item) Borrowed() int { return int(i.lender) }
 
 // Leads says why names do not lead to a leaf.
 func (s *Scheduler) Leads(names []string) error { return s.tree.root.leads(names) }
@@ -164,35 +103,50 @@ func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
 	if err != nil {
 		return err
 	}
-	return s.push(now, i, x)
+	return s.push(now, i, x.sh)
 }
 
 // EnqueueLeaf is Enqueue at the leaf of a handle, without a lookup.
 func (s *Scheduler) EnqueueLeaf(now Time, i *Item, l *Leaf) error {
 	now = s.tree.advance(now)
-	x, err := l.live(now, i.Cost)
-	if err != nil {
-		return err
+	x := l.sh
+	if x == nil || x.dropped || i.Cost < 0 {
+		var err error
+		if x, err = l.queue(now, i.Cost); err != nil {
+			return err
+		}
 	}
 	return s.push(now, i, x)
+}
+
+// queue returns the leaf of a handle, and has the handle keep it if it is its own.
+func (l *Leaf) queue(now Time, cost int64) (*shaping, error) {
+	l.sh = nil
+	x, err := l.live(now, cost)
+	if err != nil {
+		return nil, err
+	}
+	if l.class.Load() == x {
+		l.sh = x.sh
+	}
+	return x.sh, nil
 }
 
 // Leaf returns a handle on the leaf that names lead to, for EnqueueLeaf and
 // EarliestLeaf. It is for this scheduler only, and cannot police.
 func (s *Scheduler) Leaf(names ...string) (*Leaf, error) { return s.tree.Leaf(names...) }
 
-func (s *Scheduler) push(now Time, i *Item, x *class) error {
+func (s *Scheduler) push(now Time, i *Item, x *shaping) error {
 	if i.Cost < 1 {
-		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", x.path(), i.Cost, ErrCost)
+		return fmt.Errorf("htb: class %q: cost %d: a queued request costs 1 or more: %w", x.class.path(), i.Cost, ErrCost)
 	}
-	i.link.Value, i.link.Cost = i, i.Cost
-	if !x.sh.fifo.Push(&i.link) {
-		x.sh.drops[DropLimit]++
-		return fmt.Errorf("htb: class %q: %d requests are queued: %w", x.path(), x.sh.fifo.Len(), ErrFull)
+	if !x.fifo.push(i) {
+		x.drops[DropLimit]++
+		return fmt.Errorf("htb: class %q: %d requests are queued: %w", x.class.path(), x.fifo.len, ErrFull)
 	}
 	i.leaf, i.queued = x, now
 	s.queued++
-	if x.sh.fifo.Len() == 1 {
+	if x.fifo.len == 1 {
 		s.activate(now, x)
 	}
 	return nil
@@ -217,13 +171,15 @@ func (d Drop) String() string { return dropNames[d] }
 // Cancel takes an item out of its queue and reports whether it was in one. It has
 // taken no tokens, so nothing is given back.
 func (s *Scheduler) Cancel(i *Item, why Drop) bool {
-	if i.leaf == nil || !i.leaf.sh.fifo.Remove(&i.link) {
+	if !i.in {
 		return false
 	}
-	i.leaf.sh.drops[why]++
+	x := i.leaf
+	x.fifo.remove(i)
+	x.drops[why]++
 	s.queued--
-	if i.leaf.sh.fifo.Len() == 0 {
-		s.deactivate(i.leaf)
+	if x.fifo.len == 0 {
+		s.deactivate(x)
 	}
 	return true
 }
@@ -242,39 +198,46 @@ func (s *Scheduler) Dequeue(now Time) (item *Item, next Time, ok bool) {
 		}
 	}
 	if item != nil {
-		item.leaf.sh.waited.Add(now.Sub(item.queued))
 		return item, now, true
 	}
-	if at, _, _, waits := s.waiting.First(); waits && s.queued > 0 {
-		return nil, at, false
+	if x, waits := s.sleepers.first(); waits && s.queued > 0 {
+		return nil, x.wake, false
 	}
 	return nil, math.MaxInt64, false
 }
 
 // pop takes the head of a leaf's queue.
-func (s *Scheduler) pop(x *class) *Item {
+func (s *Scheduler) pop(now Time, x *shaping) *Item {
+	i := x.fifo.pop()
 	s.queued--
-	return x.sh.fifo.Pop().Value
+	x.waited.Add(now.Sub(i.queued))
+	return i
 }
 
 // wakeUp looks at the classes whose time has come.
 func (s *Scheduler) wakeUp(now Time) {
 	for {
-		at, id, x, ok := s.waiting.First()
-		if !ok || at > now {
+		x, ok := s.sleepers.due(now)
+		if !ok {
 			return
 		}
-		s.waiting.Remove(at, id)
-		x.sh.waits = false
-		if s.dialect == Kernel {
-			s.remode(now, x)
-		} else {
-			s.reconsider(now, x)
+		if s.dialect == Strict {
+			s.sleepers.lookAhead()
 		}
+		s.update(now, x)
 	}
 }
 
-func (s *Scheduler) activate(now Time, x *class) {
+// update brings what is kept of x up to date after its tokens changed.
+func (s *Scheduler) update(now Time, x *shaping) {
+	if s.dialect == Kernel {
+		s.remode(now, x)
+	} else {
+		s.reconsider(now, x)
+	}
+}
+
+func (s *Scheduler) activate(now Time, x *shaping) {
 	if s.dialect == Kernel {
 		s.activateKernel(x)
 	} else {
@@ -282,11 +245,11 @@ func (s *Scheduler) activate(now Time, x *class) {
 	}
 }
 
-func (s *Scheduler) deactivate(x *class) {
+func (s *Scheduler) deactivate(x *shaping) {
 	if s.dialect == Kernel {
 		s.deactivateKernel(x)
 	} else {
-		s.refresh(x)
+		s.refresh(x, x.inRate(s.tree.last))
 	}
 }
 
@@ -298,17 +261,13 @@ func (s *Scheduler) Settle(now Time, i *Item, cost int64) error {
 	}
 	now = s.tree.advance(now)
 	if cost < i.Cost {
-		i.leaf.refund(now, i.lender, i.Cost-cost)
+		s.refund(i.leaf, int(i.lender), i.Cost-cost)
 	} else {
-		i.leaf.charge(now, i.lender, cost-i.Cost)
+		s.charge(now, i.leaf, int(i.lender), cost-i.Cost)
 	}
 	i.Cost = cost
 	for x := i.leaf; x != nil; x = x.parent {
-		if s.dialect == Kernel {
-			s.remode(now, x)
-		} else {
-			s.reconsider(now, x)
-		}
+		s.update(now, x)
 	}
 	return nil
 }
@@ -332,9 +291,9 @@ func (x *class) earliest(now Time, cost int64) (at Time, maxWait time.Duration) 
 		maxWait = DefaultMaxWait
 	}
 	at = now
-	all := plus(x.sh.fifo.Cost(), max(cost, 0))
-	for y := x; y != nil; y = y.parent {
-		paid := y.ceil.Charge(y.ceilTAT, now, y.ticks.Cost(all)).Sub(y.ceil.Size())
+	all := plus(x.sh.fifo.cost, max(cost, 0))
+	for y := x.sh; y != nil; y = y.parent {
+		paid := y.ceil.Charge(y.ceilTAT, now, x.ticks.Cost(all)).Sub(y.ceil.Size())
 		at = max(at, latest(y.ceil.Reaches(paid)))
 	}
 	return at, maxWait
@@ -346,67 +305,4 @@ func (s *Scheduler) Refuse(now Time, l *Leaf) {
 	if x, err := l.live(s.tree.advance(now), 0); err == nil {
 		x.sh.drops[DropDeadline]++
 	}
-}
-
-// QueueStats tells of the queue of a leaf or, of an inner class, of all queues below it.
-type QueueStats struct {
-	Path     string                // as [Path] writes it; "*" at the end: children of a template without a row of their own
-	Depth    int                   // 0 for the root
-	Len      int                   // requests queued now
-	Cost     int64                 // the sum of their costs
-	Released int64                 // requests
-	Dropped  [len(dropNames)]int64 // requests, by [Drop]
-	P50, P99 time.Duration         // of the time that released ones waited, to within 3 %
-	Max      time.Duration
-}
-
-// Queues returns a row for every class, the root first and each class before those
-// below it; after the children of a template the row path/* with what is counted of
-// those that were dropped or shared a child.
-func (s *Scheduler) Queues() []QueueStats {
-	rows, _ := s.tree.root.queues(nil)
-	return rows
-}
-
-func (x *class) queues(rows []QueueStats) ([]QueueStats, queueCounts) {
-	at, sum := len(rows), queueCounts{}
-	rows = append(rows, QueueStats{Path: x.path(), Depth: x.depth, Len: x.sh.fifo.Len(), Cost: x.sh.fifo.Cost()})
-	if sum.merge(&x.sh.queueCounts); x.in == nil {
-		rows[at].count(&sum)
-		return rows, sum
-	}
-	below := slices.Clone(x.in.named)
-	for _, r := range x.in.dyn.resting {
-		below = append(below, r.child)
-	}
-	slices.SortFunc(below[len(x.in.named):], func(a, b *class) int { return strings.Compare(a.name, b.name) })
-	for _, c := range below {
-		first := len(rows)
-		var counts queueCounts
-		rows, counts = c.queues(rows)
-		rows[at].Len += rows[first].Len
-		rows[at].Cost += rows[first].Cost
-		sum.merge(&counts)
-	}
-	if x.template != nil {
-		rest := QueueStats{Path: x.restPath(), Depth: x.depth + 1}
-		counts := x.sh.gone
-		if o := x.in.dyn.overflow; o != nil {
-			shared, more := o.queues(nil)
-			rest.Len, rest.Cost = shared[0].Len, shared[0].Cost
-			counts.merge(&more)
-		}
-		rest.count(&counts)
-		rows[at].Len += rest.Len
-		rows[at].Cost += rest.Cost
-		rows = append(rows, rest)
-		sum.merge(&counts)
-	}
-	rows[at].count(&sum)
-	return rows, sum
-}
-
-func (q *QueueStats) count(c *queueCounts) {
-	q.Released, q.Dropped = c.waited.N(), c.drops
-	q.P50, q.P99, q.Max = c.waited.Quantile(0.5), c.waited.Quantile(0.99), c.waited.Max()
 }

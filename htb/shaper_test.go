@@ -251,7 +251,7 @@ func TestInRateLeavesDoNotWait(t *testing.T) {
 			}
 			if arrival <= now {
 				i := put(t, s, now, 1, leaves[good]...)
-				backlog[i] = i.leaf.sh.fifo.Len() - 1
+				backlog[i] = i.leaf.fifo.Len() - 1
 				arrival = now.Add(gap)
 			}
 			i, next, ok := s.Dequeue(now)
@@ -380,10 +380,8 @@ func BenchmarkScheduler(b *testing.B) {
 						now = next
 						i, next, ok = s.Dequeue(now)
 					}
-					i.leaf.sh.fifo.Push(&i.link) // back at the end of its queue
-					s.queued++
-					if i.leaf.sh.fifo.Len() == 1 {
-						s.activate(now, i.leaf)
+					if err := s.push(now, i, i.leaf); err != nil { // back at the end of its queue
+						b.Fatal(err)
 					}
 				}
 			})

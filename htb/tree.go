@@ -203,6 +203,7 @@ type Leaf struct {
 	names []string
 	class atomic.Pointer[class] // changed under tree.mu; nil before the first use
 	slot  int                   // above 0: of the leaf in the table of that class, if it still is the leaf's
+	sh    *shaping              // of that class, in a tree that shapes
 }
 
 // Path returns the leaf's path.

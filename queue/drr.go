@@ -1,17 +1,14 @@
 package queue
 
-import (
-	"math"
-
-	"github.com/google/btree"
-)
+import "math"
 
 // RoundRobin is deficit round robin (Shreedhar and Varghese, "Efficient fair
 // queueing using deficit round robin", 1995): members take turns, in each of which
 // one is served while its deficit is above 0; a turn adds the member's quantum. A
 // member whose last item cost more than it had sits out as many rounds as it takes
 // to pay: they are skipped by arithmetic, so a cost far above the quanta costs no
-// more time than another. Every operation takes O(log n).
+// more time than another. An operation takes O(log n), and less while the members have equal
+// quanta and costs: then they come round in the order in which they went.
 //
 // Bound: over any interval in which i and j have items all the time, with m the
 // largest cost of each, what they get in quanta differs by
@@ -24,32 +21,40 @@ import (
 // v < R + m_i/q_i; so v_i - v_j always lies between -1-m_j/q_j and 1+m_i/q_i, and cannot
 // change by more than the sum.
 //
-// The zero RoundRobin is not usable; make one with [NewRoundRobin].
+// The zero RoundRobin has no members.
 type RoundRobin[T any] struct {
-	tree  *btree.BTreeG[*Turn[T]]
-	round int64
+	// An entry (round, ID) for each member. Those who leave stay listed until their entry
+	// comes up: many are back before that, and need no other.
+	agenda  Agenda[member[T]]
+	round   int64
+	n, most int // members, now and ever
 }
 
-// Turn is a member of one RoundRobin at most. Quantum and ID are not to be changed
-// while it is in one.
+// member has the value of a turn beside it, for those who do not need the turn yet.
+type member[T any] struct {
+	turn  *Turn[T]
+	value T
+}
+
+// Turn is a member of one RoundRobin at most, the same one all its life. Value, Quantum
+// and ID are not to be changed while it is in one.
+//
+// INVARIANT: a member is listed. What is listed has one entry of its round; any other
+// entry of it is of an earlier round.
 type Turn[T any] struct {
 	Value   T
 	Quantum int64 // at least 1
 	ID      int   // unique; orders the members within a round
 
 	round, deficit int64
-	in             bool
+	in, listed     bool
 }
 
 // NewRoundRobin returns a RoundRobin without members.
-func NewRoundRobin[T any]() *RoundRobin[T] {
-	return &RoundRobin[T]{tree: btree.NewG(8, func(a, b *Turn[T]) bool {
-		return a.round < b.round || a.round == b.round && a.ID < b.ID
-	})}
-}
+func NewRoundRobin[T any]() *RoundRobin[T] { return &RoundRobin[T]{} }
 
 // Len returns the number of members.
-func (r *RoundRobin[T]) Len() int { return r.tree.Len() }
+func (r *RoundRobin[T]) Len() int { return r.n }
 
 // Add puts t in, if it is not; it keeps what it owes from the last time.
 func (r *RoundRobin[T]) Add(t *Turn[T]) {
@@ -57,42 +62,78 @@ func (r *RoundRobin[T]) Add(t *Turn[T]) {
 		return
 	}
 	if t.round < r.round || t.deficit <= 0 {
-		t.round, t.deficit = r.round, t.Quantum
+		t.round, t.deficit, t.listed = r.round, t.Quantum, false
 	}
 	t.in = true
-	r.tree.ReplaceOrInsert(t)
+	r.n++
+	r.most = max(r.most, r.n)
+	r.list(t)
 }
 
 // Remove takes t out, if it is in.
 func (r *RoundRobin[T]) Remove(t *Turn[T]) {
 	if t.in {
 		t.in = false
-		r.tree.Delete(t)
+		r.n--
 	}
+}
+
+func (r *RoundRobin[T]) list(t *Turn[T]) {
+	if t.listed {
+		return
+	}
+	if r.agenda.Len() > 2*r.most+16 { // members come and go, and nobody asks who is first
+		r.agenda.Keep(func(round int64, m member[T]) bool {
+			return m.turn.in && m.turn.round == round || m.turn.unlist(round)
+		})
+	}
+	t.listed = true
+	r.agenda.Add(t.round, t.ID, member[T]{t, t.Value})
+}
+
+// unlist notes that an entry of t is taken out. It returns false.
+func (t *Turn[T]) unlist(round int64) bool {
+	t.listed = t.listed && t.round != round
+	return false
 }
 
 // First returns whose turn it is, nil if there are no members.
 func (r *RoundRobin[T]) First() *Turn[T] {
-	t, ok := r.tree.Min()
-	if !ok {
-		return nil
+	for r.n > 0 {
+		round, _, m, _ := r.agenda.First()
+		t := m.turn
+		if t.in && t.round == round {
+			r.round = round
+			return t
+		}
+		r.agenda.Next()
+		t.unlist(round)
 	}
-	r.round = t.round
-	return t
+	return nil
 }
+
+// Soon guesses whose turn it is after i others, without touching a Turn; ok is false when
+// it cannot tell.
+func (r *RoundRobin[T]) Soon(i int) (value T, ok bool) {
+	m, ok := r.agenda.Soon(i)
+	return m.value, ok
+}
+
+// Prefetch has the places that First and Took need brought into the caches.
+func (r *RoundRobin[T]) Prefetch() { r.agenda.prefetch() }
 
 // Took books what the member got. It may have left meanwhile.
 func (r *RoundRobin[T]) Took(t *Turn[T], cost int64) {
 	if t.deficit -= min(cost, math.MaxInt64/4); t.deficit > 0 {
 		return
 	}
-	in := t.in
-	r.Remove(t)
+	if round, _, first, ok := r.agenda.First(); ok && first.turn == t && round == t.round {
+		r.agenda.Next()
+	}
 	rounds := -t.deficit/t.Quantum + 1
 	t.deficit += rounds * t.Quantum
 	t.round += rounds
-	if in {
-		t.in = true
-		r.tree.ReplaceOrInsert(t)
+	if t.listed = false; t.in {
+		r.list(t)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
 )
 
 // The bound of RoundRobin, over every interval of random runs in which all have items.
@@ -82,4 +83,69 @@ func TestRoundRobinRemembersDebts(t *testing.T) {
 		rr.Remove(comes)
 	}
 	require.InDelta(t, got[0], got[1], 60)
+}
+
+// The order is that of the rule: the least (round, ID) of the members, who come and go.
+func TestRoundRobinAgainstTheRule(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var rr RoundRobin[int]
+		turns := make([]Turn[int], 6)
+		rule := make([]Turn[int], len(turns))
+		for i := range turns {
+			turns[i] = Turn[int]{Value: i, ID: 10 - i, Quantum: rapid.Int64Range(1, 3).Draw(t, "quantum")}
+			rule[i] = turns[i]
+		}
+		round := int64(0)
+		for range rapid.IntRange(0, 300).Draw(t, "ops") {
+			i := rapid.IntRange(0, len(turns)-1).Draw(t, "which")
+			switch rapid.IntRange(0, 4).Draw(t, "op") {
+			case 0:
+				rr.Add(&turns[i])
+				if r := &rule[i]; !r.in {
+					if r.round < round || r.deficit <= 0 {
+						r.round, r.deficit = round, r.Quantum
+					}
+					r.in = true
+				}
+			case 1:
+				rr.Remove(&turns[i])
+				rule[i].in = false
+			default:
+				var first *Turn[int]
+				for j := range rule {
+					if r := &rule[j]; r.in && (first == nil || r.round < first.round || r.round == first.round && r.ID < first.ID) {
+						first = r
+					}
+				}
+				got := rr.First()
+				if first == nil {
+					require.Nil(t, got)
+					continue
+				}
+				require.Equal(t, first.Value, got.Value)
+				round = first.round
+				cost := rapid.Int64Range(1, 7).Draw(t, "cost")
+				rr.Took(got, cost)
+				if first.deficit -= cost; first.deficit <= 0 {
+					rounds := -first.deficit/first.Quantum + 1
+					first.deficit += rounds * first.Quantum
+					first.round += rounds
+				}
+			}
+		}
+	})
+}
+
+// Members that come and go while nobody asks who is first leave nothing behind.
+func TestRoundRobinForgetsWhoLeft(t *testing.T) {
+	var rr RoundRobin[int]
+	stays := &Turn[int]{ID: -1, Quantum: 1}
+	rr.Add(stays)
+	for i := range 1000 {
+		comes := &Turn[int]{ID: i, Quantum: 1}
+		rr.Add(comes)
+		rr.Remove(comes)
+	}
+	require.Less(t, rr.agenda.Len(), 30)
+	require.Same(t, stays, rr.First())
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -31,4 +32,27 @@ func TestHistogramQuantiles(t *testing.T) {
 		want := all[min(len(all)-1, int(q*float64(len(all))))]
 		require.InDelta(t, float64(want), float64(h.Quantile(q)), float64(want)*0.033+1, "%v", q)
 	}
+}
+
+// A Tally says what a Histogram says.
+func TestTally(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	var all, sum Histogram
+	var tally Tally
+	for i := range 1000 {
+		sum = Histogram{}
+		tally.AddTo(&sum)
+		require.Equal(t, all, sum, "after %d", i)
+		d := time.Duration(r.ExpFloat64() * float64(time.Duration(1)<<(i%50)))
+		if i%7 == 0 {
+			d = -d
+		}
+		all.Add(d)
+		tally.Add(d)
+	}
+	all.Add(math.MaxInt64)
+	tally.Add(math.MaxInt64)
+	sum = Histogram{}
+	tally.AddTo(&sum)
+	require.Equal(t, all, sum)
 }

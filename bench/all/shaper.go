@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 
@@ -35,19 +36,29 @@ func shaperGroups() []group {
 }
 
 // scheduling has classes that are within their guarantees, in real time; or, saturated,
-// classes that send and borrow all that there is, wait for tokens, and are woken: in time
-// that goes on when nobody may send, so that nothing is waited for.
+// classes that have used up what they saved, send all that there is, wait for tokens, and
+// are woken: in time that goes on when nobody may send, so that nothing is waited for.
 func scheduling(classes int, saturated bool) (trial, error) {
 	const below = 50
 	tenants := classes / below
 	part := func(n int) algo.Rate { return algo.PerSecond(int64(rig.Fast / n)) }
-	root := rig.Class("", part(1), algo.Rate{})
+	class := func(name string, of, saved int, children ...htb.Spec) htb.Spec {
+		c := rig.Class(name, part(of), part(1), children...)
+		if saturated { // what it may save up is soon gone
+			c.Burst, c.CBurst = int64(saved), rig.Fast
+		}
+		return c
+	}
+	root := class("", 1, 4*classes)
 	for i := range tenants {
-		t := rig.Class(fmt.Sprint("t", i), part(tenants), part(1))
+		t := class(fmt.Sprint("t", i), tenants, 3*below)
 		for j := range below {
-			t.Children = append(t.Children, rig.Class(fmt.Sprint("c", j), part(classes), part(1)))
+			t.Children = append(t.Children, class(fmt.Sprint("c", j), classes, 2))
 		}
 		root.Children = append(root.Children, t)
+	}
+	if saturated {
+		root.CBurst = root.Burst
 	}
 	s, err := htb.NewScheduler(root, htb.Strict)
 	if err != nil {
@@ -84,13 +95,16 @@ func scheduling(classes int, saturated bool) (trial, error) {
 		}
 		return done
 	}
-	if saturated {
-		pairs(20 * classes) // until what they had saved up is gone
-	} else {
-		pairs(4 * classes) // until the histogram of each has room for how long they wait
+	for i := 0; saturated && i < classes; i++ { // one by one, or all would be woken in the same moment
+		now++
+		pairs(1)
 	}
-	t := timed(true, pairs)
+	pairs(40 * classes) // until what they had saved up is gone, and the histograms of each are made
+	t, begun := timed(true, pairs), now
 	t.check = func() error {
+		if saturated && now == begun {
+			return errors.New("nobody ever waited for tokens")
+		}
 		if s.Len() != 2*classes {
 			return fmt.Errorf("%d requests are queued, not %d", s.Len(), 2*classes)
 		}

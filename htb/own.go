@@ -4,11 +4,14 @@ package htb
 // how many levels above x the lender is.
 func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 	p := x.plan
-	if !p.simple || uint64(cost-1) >= uint64(p.maxCost) {
+	if !p.plain || uint64(cost-1) >= uint64(p.maxCost) || !p.simple && !x.inTouch() {
 		return 0, false
 	}
 	need := p.ticks.Cost(cost)
 	if !x.own(now, need, cost) {
+		if !p.simple {
+			return 0, false
+		}
 		ceil, owed := p.ceil.Charged(x.ceilTAT, now, need)
 		if p.ceil.Size().Less(owed) || x.parent == nil {
 			return 0, false
@@ -26,7 +29,7 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 
 // own charges a request to the leaf's own rate and to all classes above it, if each has
 // the tokens: what decide, charge and count do in the case that matters most, in one walk
-// up the tree and back. For classes that are simple, and costs above 0.
+// up the tree and back. For classes that are plain, and costs above 0.
 func (x *class) own(now Time, need Ticks, cost int64) bool {
 	p, was := x.plan, x.rateTAT
 	rate, owed := p.rate.Charged(was, now, need)

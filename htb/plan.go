@@ -37,7 +37,8 @@ type plan struct {
 	ticks         algo.Scale // the tree's
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
-	simple        bool       // nothing but rate and ceil counts, here and above
+	plain         bool       // it has no limits but rate and ceil
+	simple        bool       // plain, and neither it nor any above is shared with other gateways
 	static        bool       // simple, and neither it nor any above is made from a template
 	one           bool       // rate and ceil are the same bucket
 }
@@ -83,7 +84,7 @@ func compile(s Spec, use purpose) (*plan, Mistakes) {
 		c.say(c.of[n-1], "rate", "%s", strings.TrimPrefix(err.Error(), "algo: "))
 		return p, c.mistakes
 	}
-	p.scale(scale, p.spec.Burst, use == toPolice, use == toPolice)
+	p.scale(scale, p.spec.Burst, true, true)
 	return p, c.mistakes
 }
 
@@ -301,7 +302,8 @@ func (c *compiler) cburst(s *Spec, path []string) {
 // scale makes the buckets of p and of all below it. A cost above most cannot
 // pass above p: the root's burst, which is the last to lend, and the cbursts.
 func (p *plan) scale(s algo.Scale, most int64, simple, static bool) {
-	p.ticks, p.simple = s, simple && len(p.spec.Also) == 0 && p.spec.Sync == 0
+	p.ticks, p.plain = s, p.use == toPolice && len(p.spec.Also) == 0
+	p.simple = p.plain && simple && p.spec.Sync == 0
 	p.static = p.simple && static
 	p.maxCost = min(most, p.spec.CBurst)
 	p.rate = s.Bucket(p.spec.Rate, p.spec.Burst)

@@ -175,6 +175,20 @@ func (x *class) closed() (level int, ok bool) {
 	return 0, false
 }
 
+// inTouch reports whether x and those above it that other gateways have too report, and no
+// outage closes any.
+func (x *class) inTouch() bool {
+	if x.hub.closes() {
+		return false
+	}
+	for ; x != nil; x = x.parent {
+		if x.cold {
+			return false
+		}
+	}
+	return true
+}
+
 // unbounded reports whether an outage opens x.
 func (x *class) unbounded() bool { return x.outage() == Open }
 

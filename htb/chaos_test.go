@@ -53,7 +53,7 @@ func checkState(t require.TestingT, tree *Tree, solvent bool) {
 			}
 		}
 		require.Len(t, x.in.filling, filling, x.path())
-		require.Equal(t, owed, x.in.owed(now), x.path())
+		require.Equal(t, owed, x.owed(now), x.path())
 		require.False(t, reserve.Less(held), "%s keeps less than its children hold", x.path())
 		if solvent {
 			require.True(t, x.covers(now), "%s cannot pay what its children hold", x.path())

@@ -20,37 +20,42 @@ type Ticks = algo.Ticks
 // of an inner class, what it keeps for its children. All of it is guarded by the
 // mutex of its tree.
 type class struct {
-	*plan
-	parent *class // nil at the root
-	name   string
-	in     *inner // nil for a leaf
-
+	// What a request that passes changes at the root stands in one line of the
+	// processor's cache, which cores that decide in turn take from each other.
 	rateTAT, ceilTAT Ticks
-	alsoTAT          []Ticks
+	sumTAT           Ticks // of an inner class: see there
 	counts           counts
 
-	mark     Ticks // how far it has come in borrowing, by the parent's clock
 	claimTAT Ticks // the rate bucket as the parent's reserve counts it: without debt
-	fullAt   Time  // in parent's filling: no later than when that is full
-	filling  int   // 1 + index there; 0 while it is full
+	mark     Ticks // how far it has come in borrowing, by the parent's clock
+	filling  int   // 1 + index in parent's filling; 0 while it is full
+	fullAt   Time  // there: no later than when it is full
 
+	*plan
+	parent *class // nil at the root
+	in     *inner // nil for a leaf
+	name   string
+
+	alsoTAT     []Ticks
 	stakedUntil Time // of a leaf with a claim
 	staked      bool
-	open        int      // holds not settled yet
 	cold        bool     // has a twin that does not report
+	dynamic     bool     // made from a template
+	dropped     bool     // no longer in the tree; handles look for a live one
+	open        int      // holds not settled yet
 	sh          *shaping // of a tree that shapes
 	twin        *twin    // of a class that other gateways have too
 	attached    any      // to a leaf that is Remote
-	dynamic     bool     // made from a template
-	dropped     bool     // no longer in the tree; handles look for a live one
 	slot        int      // 1 + that of its record, while it is in the parent's table
 	refused     atomic.Pointer[refusal]
+
+	_ [56]byte // to whole lines
 }
 
 // inner is what a class with children has besides: the children, and the
 // reserve, the tokens those hold now and may claim at any moment.
 //
-// INVARIANT (covered class): sumTAT and sumFill are the sums over exactly the
+// INVARIANT (covered class): the class's sumTAT and sumFill are the sums over exactly the
 // children in filling, among them, once expire has run, none that is full: then
 // sumTAT - t*sumFill is what is missing at t from what the children could claim at most.
 // A child's debt is not in it, or it would hide what the others have saved.
@@ -58,7 +63,6 @@ type inner struct {
 	named []*class          // in the order of the plan
 	index map[string]*class // those and the live children of the template that are classes
 
-	sumTAT  Ticks
 	sumFill uint64
 	filling fillHeap
 
@@ -108,8 +112,8 @@ func (x *class) reserved(now Time) (r Ticks) {
 	if x.oversub {
 		r = x.reserve.Tokens(x.in.reserveTAT, now)
 	} else {
-		x.in.expire(now)
-		r = x.promised.Sub(x.in.owed(now))
+		x.expire(now)
+		r = x.promised.Sub(x.owed(now))
 	}
 	if x.twin != nil {
 		for i := range x.twin.of {
@@ -152,11 +156,11 @@ func (x *class) refundRate(now Time, cost Ticks) {
 		up.in.reserveTAT = up.reserve.Refund(up.in.reserveTAT, cost)
 		return
 	}
-	up.in.expire(now)
+	up.expire(now)
 	before := x.claimTAT
 	x.claimTAT = x.rate.Refund(x.claimTAT, cost)
 	if x.filling > 0 {
-		up.in.sumTAT = up.in.sumTAT.Sub(before.Sub(x.claimTAT))
+		up.sumTAT = up.sumTAT.Sub(before.Sub(x.claimTAT))
 		x.fullAt = x.soonFull(now)
 		heap.Fix(&up.in.filling, x.filling-1)
 	}
@@ -188,32 +192,33 @@ func latest(at Time, ok bool) Time {
 }
 
 // owed returns what is missing from the children's rate buckets, once expire has run.
-func (in *inner) owed(now Time) Ticks {
-	return in.sumTAT.Sub(algo.Instant(now, in.sumFill))
+func (x *class) owed(now Time) Ticks {
+	return x.sumTAT.Sub(algo.Instant(now, x.in.sumFill))
 }
 
 // startFilling adds a child whose rate bucket has just ceased to be full.
-func (in *inner) startFilling(now Time, x *class) {
-	in.sumTAT = in.sumTAT.Add(x.claimTAT)
-	in.sumFill += x.rate.Fill()
-	x.fullAt = x.soonFull(now)
-	heap.Push(&in.filling, x)
+func (x *class) startFilling(now Time, c *class) {
+	x.sumTAT = x.sumTAT.Add(c.claimTAT)
+	x.in.sumFill += c.rate.Fill()
+	c.fullAt = c.soonFull(now)
+	heap.Push(&x.in.filling, c)
 }
 
 // expire takes out the children that have become full by now. Charges only move
 // a child's filling time back, so the heap is mended when an entry comes up, not
 // at every charge: each bucket that empties costs one visit.
-func (in *inner) expire(now Time) {
+func (x *class) expire(now Time) {
+	in := x.in
 	for len(in.filling) > 0 && in.filling[0].fullAt <= now {
-		x := in.filling[0]
-		if !x.rate.Owed(x.claimTAT, now).IsZero() {
-			x.fullAt = x.soonFull(now)
+		c := in.filling[0]
+		if !c.rate.Owed(c.claimTAT, now).IsZero() {
+			c.fullAt = c.soonFull(now)
 			heap.Fix(&in.filling, 0)
 			continue
 		}
 		heap.Pop(&in.filling)
-		in.sumTAT = in.sumTAT.Sub(x.claimTAT)
-		in.sumFill -= x.rate.Fill()
+		x.sumTAT = x.sumTAT.Sub(c.claimTAT)
+		in.sumFill -= c.rate.Fill()
 	}
 }
 

@@ -50,7 +50,7 @@ func (x *class) own(now Time, need Ticks, cost int64) bool {
 			x.keep(now, need)
 		} else { // the same
 			x.claimTAT = rate
-			up.in.sumTAT = up.in.sumTAT.Add(rate.Sub(was))
+			up.sumTAT = up.sumTAT.Add(rate.Sub(was))
 		}
 	}
 	x.rateTAT, x.ceilTAT = rate, ceil
@@ -111,11 +111,11 @@ func (x *class) keep(now Time, need Ticks) {
 
 // reclaim takes cost from what x can claim of its parent's reserve.
 func (x *class) reclaim(now Time, cost Ticks) {
-	in, before := x.parent.in, x.claimTAT
+	up, before := x.parent, x.claimTAT
 	x.claimTAT = x.rate.Charge(before, now, cost)
 	if x.filling > 0 { // or full again since, which expire has not seen
-		in.sumTAT = in.sumTAT.Add(x.claimTAT.Sub(before))
+		up.sumTAT = up.sumTAT.Add(x.claimTAT.Sub(before))
 	} else if !cost.IsZero() {
-		in.startFilling(now, x)
+		up.startFilling(now, x)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
@@ -231,4 +232,15 @@ func TestARememberedRefusalTakesNoLock(t *testing.T) {
 		require.Equal(t, d.Reason, later.Reason)
 		require.Zero(t, testing.AllocsPerRun(100, func() { _, _ = a.Allow(1, 1) }))
 	}
+}
+
+// What a request that passes changes at the root, and in the tree, is one line of the cache
+// each: the allocator begins one with each object whose size is whole lines.
+func TestLinesOfTheCache(t *testing.T) {
+	const line = 64
+	require.Zero(t, unsafe.Sizeof(class{})%line)
+	require.Zero(t, unsafe.Sizeof(Tree{})%line)
+	require.Less(t, unsafe.Offsetof(class{}.counts)+unsafe.Offsetof(counts{}.gets), uintptr(line))
+	require.GreaterOrEqual(t, unsafe.Offsetof(class{}.plan), uintptr(2*line))
+	require.GreaterOrEqual(t, unsafe.Offsetof(Tree{}.version), uintptr(line))
 }

@@ -175,7 +175,7 @@ func (x *class) reshare() {
 // recount makes the sums behind the reserve of a covered class anew.
 func (x *class) recount(now Time) {
 	in := x.in
-	in.sumTAT, in.sumFill, in.filling = Ticks{}, 0, nil
+	x.sumTAT, in.sumFill, in.filling = Ticks{}, 0, nil
 	for _, c := range in.index {
 		c.filling = 0
 	}
@@ -188,7 +188,7 @@ func (x *class) recount(now Time) {
 			c.claimTAT = holding(now, c.rate, Ticks{})
 		}
 		if !c.rate.Owed(c.rateTAT, now).IsZero() {
-			in.startFilling(now, c)
+			x.startFilling(now, c)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func (x *class) retryAfter(now Time, need Ticks) time.Duration {
 		return at.Sub(now)
 	}
 	for y := x.parent; y != nil; y = y.parent {
-		y.in.expire(now)
+		y.expire(now)
 	}
 	for from, flips := least, 0; ; flips++ {
 		at, until, last := x.places(from)
@@ -173,7 +173,7 @@ func (x *class) waitOver(at *Time, b algo.Bucket, tat, need Ticks) bool {
 	}
 	// As if every child that is filling now went on for ever: exact, if none is full
 	// before the answer, else late.
-	t, ok := w.earliest(*at, math.MaxInt64, x.in.sumTAT, x.in.sumFill)
+	t, ok := w.earliest(*at, math.MaxInt64, x.sumTAT, x.in.sumFill)
 	if f := x.in.filling; len(f) == 0 || ok && t <= f[0].fullAt {
 		*at = t
 		return ok

@@ -18,17 +18,19 @@ import (
 // request.
 type Tree struct {
 	mu      sync.Mutex
-	watched bool // some refusal is remembered of this version
-	last    Time // the latest seen
+	watched bool     // some refusal is remembered of this version
+	last    Time     // the latest seen
+	due     Time     // no lease ends before
+	_       [32]byte // what follows changes seldom, and is in another line of the cache
+
+	version atomic.Uint64 // of the state; moves on only from one that is watched
 	root    *class
 	hub     *hub
 	spec    Spec
-
 	waits   *[waitsKept]waited
-	version atomic.Uint64 // of the state; moves on only from one that is watched
+	leased  leaseHeap // with something in hand
 
-	leased leaseHeap // with something in hand
-	due    Time      // none of those ends before
+	_ [16]byte // to whole lines
 }
 
 // New returns a tree of which root is the root, every bucket full. A Spec with

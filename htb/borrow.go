@@ -54,10 +54,8 @@ type verdict struct {
 // reserve, and the same holds for the ceil of each class that the loan passes
 // through, so that whatever is lent, every child finds what it was promised.
 func (x *class) decide(now Time, need Ticks) verdict {
-	for i, b := range x.also {
-		if !b.Has(x.alsoTAT[i], now, need) {
-			return verdict{0, AlsoLimit}
-		}
+	if !x.alsoHas(now, need) {
+		return verdict{0, AlsoLimit}
 	}
 	if x.hub.closes() {
 		if j, ok := x.closed(); ok {
@@ -127,12 +125,26 @@ func (x *class) loan(now Time, need Ticks, nearest, top int, fair bool) (l loan)
 	return l
 }
 
+// alsoHas reports whether all further limits hold need.
+func (x *class) alsoHas(now Time, need Ticks) bool {
+	for i, b := range x.also {
+		if !b.Has(x.alsoTAT[i], now, need) {
+			return false
+		}
+	}
+	return true
+}
+
+func (x *class) chargeAlso(now Time, need Ticks) {
+	for i, b := range x.also {
+		x.alsoTAT[i] = b.Charge(x.alsoTAT[i], now, need)
+	}
+}
+
 // charge books cost: ceil on the whole path, rate from the lender up. Each class
 // counts in ticks of its own plan: a hold may outlive the tree it was made in.
 func (x *class) charge(now Time, lender int, cost int64) {
-	for i, b := range x.also {
-		x.alsoTAT[i] = b.Charge(x.alsoTAT[i], now, x.ticks.Cost(cost))
-	}
+	x.chargeAlso(now, x.ticks.Cost(cost))
 	for j := 0; x != nil; j, x = j+1, x.parent {
 		need := x.ticks.Cost(cost)
 		x.ceilTAT = x.ceil.Charge(x.ceilTAT, now, need)

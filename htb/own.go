@@ -4,12 +4,15 @@ package htb
 // how many levels above x the lender is.
 func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 	p := x.plan
-	if !p.plain || uint64(cost-1) >= uint64(p.maxCost) || !p.simple && !x.inTouch() {
+	if uint64(cost-1) >= uint64(p.maxCost) || !p.alone && !x.inTouch() {
 		return 0, false
 	}
 	need := p.ticks.Cost(cost)
+	if len(p.also) > 0 && !x.alsoHas(now, need) {
+		return 0, false
+	}
 	if !x.own(now, need, cost) {
-		if !p.simple {
+		if !p.alone {
 			return 0, false
 		}
 		ceil, owed := p.ceil.Charged(x.ceilTAT, now, need)
@@ -21,6 +24,9 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 		}
 		x.passOn(now, ceil, cost)
 	}
+	if len(p.also) > 0 {
+		x.chargeAlso(now, need)
+	}
 	if x.staked {
 		x.unstake()
 	}
@@ -29,7 +35,7 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 
 // own charges a request to the leaf's own rate and to all classes above it, if each has
 // the tokens: what decide, charge and count do in the case that matters most, in one walk
-// up the tree and back. For classes that are plain, and costs above 0.
+// up the tree and back, but for further limits. For costs above 0.
 func (x *class) own(now Time, need Ticks, cost int64) bool {
 	p, was := x.plan, x.rateTAT
 	rate, owed := p.rate.Charged(was, now, need)

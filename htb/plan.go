@@ -37,8 +37,8 @@ type plan struct {
 	ticks         algo.Scale // the tree's
 	promisedUnits int64      // promised, in units
 	maxCost       int64      // the largest cost that some state of the buckets admits
-	plain         bool       // it has no limits but rate and ceil
-	simple        bool       // plain, and neither it nor any above is shared with other gateways
+	alone         bool       // neither it nor any above is shared with other gateways
+	simple        bool       // and it has no further limits
 	static        bool       // simple, and neither it nor any above is made from a template
 	one           bool       // rate and ceil are the same bucket
 }
@@ -301,9 +301,9 @@ func (c *compiler) cburst(s *Spec, path []string) {
 
 // scale makes the buckets of p and of all below it. A cost above most cannot
 // pass above p: the root's burst, which is the last to lend, and the cbursts.
-func (p *plan) scale(s algo.Scale, most int64, simple, static bool) {
-	p.ticks, p.plain = s, p.use == toPolice && len(p.spec.Also) == 0
-	p.simple = p.plain && simple && p.spec.Sync == 0
+func (p *plan) scale(s algo.Scale, most int64, alone, static bool) {
+	p.ticks, p.alone = s, alone && p.spec.Sync == 0
+	p.simple = p.alone && len(p.spec.Also) == 0
 	p.static = p.simple && static
 	p.maxCost = min(most, p.spec.CBurst)
 	p.rate = s.Bucket(p.spec.Rate, p.spec.Burst)
@@ -318,10 +318,10 @@ func (p *plan) scale(s algo.Scale, most int64, simple, static bool) {
 		p.reserve = s.Bucket(p.spec.Rate, p.promisedUnits)
 	}
 	for _, q := range p.children {
-		q.scale(s, p.maxCost, p.simple, p.static)
+		q.scale(s, p.maxCost, p.alone, p.static)
 	}
 	if p.template != nil {
-		p.template.scale(s, p.maxCost, p.simple, false)
+		p.template.scale(s, p.maxCost, p.alone, false)
 	}
 	if p.inner() && p.use == toPolice {
 		p.shareOut()

@@ -37,7 +37,7 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 	if len(x.in.dyn.resting) > 0 {
 		x.sweepHeap(now, sweepStep)
 	}
-	if c, ok := x.in.index[name]; ok {
+	if c := x.in.class(name); c != nil {
 		return c, true
 	}
 	t := x.in.dyn.table
@@ -56,9 +56,28 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 	return t.open(slot, name), true
 }
 
+// few is how many names are sooner compared than hashed.
+const few = 4
+
+// class returns the child called name, if it is a class.
+func (in *inner) class(name string) *class {
+	if len(in.index) > few {
+		return in.index[name]
+	}
+	for _, c := range in.named {
+		if c.name == name {
+			return c
+		}
+	}
+	if len(in.named) == len(in.index) {
+		return nil
+	}
+	return in.index[name]
+}
+
 // child is lookup that drops nobody.
 func (x *class) child(name string) (*class, bool) {
-	if c, ok := x.in.index[name]; ok {
+	if c := x.in.class(name); c != nil {
 		return c, true
 	}
 	if t := x.in.dyn.table; t != nil {

@@ -118,15 +118,33 @@ func (l *Leased) Path() string { return l.leaf.Path() }
 func (l *Leased) Allow(now Time, cost int64) (Decision, error) {
 	sp, i := l.spread.Load(), uint64(0)
 	if sp.mask > 0 {
-		// A goroutine is known by where its stack lies. It has the same shard on whatever
-		// core it runs, and to find that costs less than to ask for the core: ADR 14.
-		var here byte
-		i = uint64(uintptr(unsafe.Pointer(&here))) >> 11 * sp.salt >> 32 & sp.mask
+		i = sp.mine()
 	}
 	if up, ok := sp.shards[i].take(now, cost); ok {
 		return sp.says[up], nil
 	}
 	return l.ask(i, now, cost)
+}
+
+// Take is [Leaf.Take].
+func (l *Leased) Take(now Time, cost int64) bool {
+	sp, i := l.spread.Load(), uint64(0)
+	if sp.mask > 0 {
+		i = sp.mine()
+	}
+	if _, ok := sp.shards[i].take(now, cost); ok {
+		return true
+	}
+	d, err := l.ask(i, now, cost)
+	return err == nil && d.Allowed
+}
+
+// mine returns which shard the goroutine has. It is known by where its stack lies, has the
+// same shard on whatever core it runs, and to find that costs less than to ask for the
+// core: ADR 14.
+func (sp *spread) mine() uint64 {
+	var here byte
+	return uint64(uintptr(unsafe.Pointer(&here))) >> 11 * sp.salt >> 32 & sp.mask
 }
 
 // take hands out cost, if it is there. Between the loads another lease may take the place

@@ -51,8 +51,11 @@ func (l *Leased) ask(i uint64, now Time, cost int64) (d Decision, err error) {
 	if cost <= 0 {
 		return l.leaf.Allow(now, cost)
 	}
-	if l.leaf.refused(&d, now, cost) { // then nothing is in hand
-		return d, nil
+	if l.leaf.remembers() {
+		if x, verdict, passes := l.leaf.refused(now, cost); x != nil { // then nothing is in hand
+			d.refusedAt(l.leaf, now, x, verdict, passes)
+			return d, nil
+		}
 	}
 	t := l.leaf.tree
 	t.mu.Lock()

@@ -27,29 +27,39 @@ type refusal struct {
 // that are not counted yet is far from its range's end.
 const mostRemembered = 1 << 20
 
-// refused answers a request of the leaf if it is refused for what is remembered.
-func (l *Leaf) refused(d *Decision, now Time, cost int64) bool {
+// remembers reports whether the leaf was ever refused for what is remembered.
+func (l *Leaf) remembers() bool {
 	x := l.class.Load()
-	if x == nil {
-		return false
+	return x != nil && x.refused.Load() != nil
+}
+
+// refused returns the leaf, who refuses and why, and when the request passes, if it is
+// refused for what is remembered; else nil.
+func (l *Leaf) refused(now Time, cost int64) (x *class, verdict uint64, passes int64) {
+	if x = l.class.Load(); x == nil { // meanwhile
+		return nil, 0, 0
 	}
 	r := x.refused.Load()
 	if r == nil {
-		return false
+		return nil, 0, 0
 	}
 	edits := r.edits.Load()
-	verdict, passes := r.verdict.Load(), r.passes.Load()
+	verdict, passes = r.verdict.Load(), r.passes.Load()
 	if int64(now) >= r.until.Load() || int64(now) < r.from.Load() || r.cost.Load() != cost ||
 		r.version.Load() != l.tree.version.Load() || edits&1 != 0 || r.edits.Load() != edits {
-		return false
+		return nil, 0, 0
 	}
 	r.uncounted.Add(cost)
+	return x, verdict, passes
+}
+
+// refusedAt fills in the Decision of such a request.
+func (d *Decision) refusedAt(l *Leaf, now Time, x *class, verdict uint64, passes int64) {
 	d.Reason, d.Up, d.RetryAfter = Reason(verdict), int(verdict>>8), Never
 	if passes < math.MaxInt64 {
 		d.RetryAfter = Time(passes).Sub(now)
 	}
 	d.tree, d.leaf, d.at = l.tree, x, now
-	return true
 }
 
 // remember keeps a refusal of x for as long as it is certain to be the same: the bucket

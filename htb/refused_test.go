@@ -63,6 +63,42 @@ func sameClaims(t require.TestingT, a, b *class) {
 	}
 }
 
+// Who takes what another asks for gets as much.
+func TestTakeIsAllow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		spec := genTree(t, treeKind{maxBurst: 20})
+		paths := leavesOf(spec)
+		asks, takes := mustTree(t, spec), mustTree(t, spec)
+		var ask, take []*Leaf
+		for _, path := range paths {
+			a, err := asks.Leaf(path...)
+			require.NoError(t, err)
+			b, err := takes.Leaf(path...)
+			require.NoError(t, err)
+			ask, take = append(ask, a), append(take, b)
+		}
+		now := Time(0)
+		for _, c := range genCalls(t, len(paths), 300) {
+			now = now.Add(c.after)
+			d, err := ask[c.leaf].Allow(now, c.cost)
+			require.Equal(t, err == nil && d.Allowed, take[c.leaf].Take(now, c.cost))
+		}
+		require.Equal(t, asks.Stats(now), takes.Stats(now))
+	})
+	tree := mustTree(t, perSecond("", 10, 0, perSecond("a", 10, 0)))
+	a, err := tree.Leaf("a")
+	require.NoError(t, err)
+	leased, err := a.Leased(Lease{})
+	require.NoError(t, err)
+	passed := 0
+	for range 30 {
+		if leased.Take(0, 1) {
+			passed++
+		}
+	}
+	require.Equal(t, 10, passed)
+}
+
 // said is a decision without what it refers to.
 func (d Decision) said() Decision {
 	d.tree, d.leaf, d.name, d.at = nil, nil, "", 0

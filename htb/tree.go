@@ -215,13 +215,16 @@ func (l *Leaf) Path() string { return Path(l.names...) }
 // [Tree.Allow]; of a handle, only a cost that can never pass, or a leaf that a
 // replacement of the tree has taken away.
 func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
-	if x := l.class.Load(); x != nil && x.refused.Load() != nil && l.refused(&d, now, cost) {
-		return d, nil
+	if l.remembers() {
+		if x, verdict, passes := l.refused(now, cost); x != nil {
+			d.refusedAt(l, now, x, verdict, passes)
+			return d, nil
+		}
 	}
 	t := l.tree
 	t.mu.Lock()
 	now = t.advance(now)
-	if x := l.class.Load(); x != nil && x.in == nil && !x.dropped && x.slot == 0 && l.slot == 0 {
+	if x := l.own(); x != nil {
 		if lender, ok := x.quick(now, cost); ok {
 			t.changed()
 			t.mu.Unlock() // nothing here panics
@@ -231,6 +234,37 @@ func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
 	}
 	err = l.allow(&d, now, cost)
 	return d, err
+}
+
+// Take is [Leaf.Allow] for callers who want to know no more than whether the request
+// passes, which is sooner told. It is false, too, where Allow returns an error.
+func (l *Leaf) Take(now Time, cost int64) bool {
+	if l.remembers() {
+		if x, _, _ := l.refused(now, cost); x != nil {
+			return false
+		}
+	}
+	t := l.tree
+	t.mu.Lock()
+	now = t.advance(now)
+	if x := l.own(); x != nil {
+		if _, ok := x.quick(now, cost); ok {
+			t.changed()
+			t.mu.Unlock() // nothing here panics
+			return true
+		}
+	}
+	var d Decision
+	err := l.allow(&d, now, cost)
+	return err == nil && d.Allowed
+}
+
+// own returns the leaf if it is a class of its own, and alive.
+func (l *Leaf) own() *class {
+	if x := l.class.Load(); x != nil && x.in == nil && !x.dropped && x.slot == 0 && l.slot == 0 {
+		return x
+	}
+	return nil
 }
 
 // allow is Allow with the lock held, which it gives back.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/failsafe-go/failsafe-go/ratelimiter"
@@ -32,7 +33,10 @@ func flatGroups() []group {
 		{
 			figure: "1", name: "allowed", title: "Three levels, allowed, by handle, one core", cores: 1,
 			columns: cols, first: "ns", ours: "sluice", turns: 5,
-			contenders: append([]contender{allowed("sluice"), ours("sluice, borrowed", borrowed, 1), ours("sluice, leased", leased, 1)}, peers(true, 1)...),
+			contenders: append([]contender{
+				allowed("sluice"), allowed("sluice" + why), ours("sluice, borrowed", borrowed, 1),
+				ours("sluice, borrowed"+why, borrowed, 1), ours("sluice, leased", leased, 1),
+			}, peers(true, 1)...),
 			targets: []target{
 				{what: "allowed, of one x/time Allow", of: "sluice", column: "ns", than: []string{"x/time"}, most: 0.65, aim: 0.5},
 				{what: "borrowed from the root, of one x/time Allow", of: "sluice, borrowed", column: "ns", than: []string{"x/time"}, most: 0.75},
@@ -42,7 +46,10 @@ func flatGroups() []group {
 		}, {
 			figure: "1", name: "refused", title: "Three levels, refused, by handle, one core", cores: 1,
 			columns: cols, first: "ns", ours: "sluice, by its ceil", turns: 5,
-			contenders: append([]contender{ours("sluice, by its ceil", atCeil, 1), ours("sluice, by the root", atRoot, 1), xtime(true)}, peers(false, 1)...),
+			contenders: append([]contender{
+				ours("sluice, by its ceil", atCeil, 1), ours("sluice, by its ceil"+why, atCeil, 1),
+				ours("sluice, by the root", atRoot, 1), xtime(true),
+			}, peers(false, 1)...),
 			targets: []target{
 				{what: "refused by its ceil, of one x/time Allow that passes", of: "sluice, by its ceil", column: "ns", than: []string{"x/time, allowed"}, most: 0.4},
 				{what: "refused by the root, of one x/time Allow that passes", of: "sluice, by the root", column: "ns", than: []string{"x/time, allowed"}, most: 0.4},
@@ -76,6 +83,10 @@ const (
 	leasedOne                // the same, all goroutines on one leaf
 )
 
+// why is at the end of the name of a row of decisions that say who lends or refuses, and
+// when to come back. All others say yes or no, as x/time does.
+const why = ", and why"
+
 // ours decides on the clients of the tree of plant: as many as there are goroutines.
 func ours(name string, s setting, goroutines int) contender {
 	return contender{name, func(options) (trial, error) {
@@ -102,13 +113,9 @@ func ours(name string, s setting, goroutines int) contender {
 					}
 				}
 			}
-			loops[i] = func(n int) (allowed int) {
-				for range n {
-					if d, _ := leaf.Allow(sluice.Now(), 1); d.Allowed {
-						allowed++
-					}
-				}
-				return allowed
+			loops[i] = each(func() bool { return leaf.Take(sluice.Now(), 1) })
+			if strings.HasSuffix(name, why) {
+				loops[i] = each(func() bool { d, _ := leaf.Allow(sluice.Now(), 1); return d.Allowed })
 			}
 		}
 		t := timed(s == own || s == borrowed, loops...)
@@ -163,14 +170,7 @@ func inAdvance(tree *htb.Tree, s setting, goroutines int) (loops []loop, err err
 			}
 		}
 		mine := leaf
-		loops = append(loops, func(n int) (allowed int) {
-			for range n {
-				if d, _ := mine.Allow(sluice.Now(), 1); d.Allowed {
-					allowed++
-				}
-			}
-			return allowed
-		})
+		loops = append(loops, each(func() bool { return mine.Take(sluice.Now(), 1) }))
 	}
 	return loops, nil
 }

@@ -166,8 +166,8 @@ func (t *Tree) changed() {
 	}
 }
 
-// lock is mu.Lock for what may change more than a decision does.
-func (t *Tree) lock() {
+// change is mu.Lock for what may change more than a decision does.
+func (t *Tree) change() {
 	t.mu.Lock()
 	t.changed()
 }

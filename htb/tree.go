@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -17,7 +16,7 @@ import (
 // Most callers want [Tree.Allow], or [Tree.Leaf] once and [Leaf.Allow] for every
 // request.
 type Tree struct {
-	mu      sync.Mutex
+	mu      lock
 	watched bool     // some refusal is remembered of this version
 	last    Time     // the latest seen
 	due     Time     // no lease ends before

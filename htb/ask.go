@@ -37,7 +37,7 @@ type Answer struct {
 // outside. It is nil if the request is refused without, or the leaf is not Remote: then
 // the Decision is all.
 func (t *Tree) Ask(now Time, cost int64, names ...string) (*Pending, Decision, error) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	x, _, err := t.find(now, names, cost)
@@ -51,7 +51,7 @@ func (t *Tree) Ask(now Time, cost int64, names ...string) (*Pending, Decision, e
 
 // Ask is [Tree.Ask] without the lookup.
 func (l *Leaf) Ask(now Time, cost int64) (*Pending, Decision, error) {
-	l.tree.change()
+	l.tree.lock()
 	defer l.tree.mu.Unlock()
 	now = l.tree.advance(now)
 	x, err := l.live(now, cost)
@@ -66,7 +66,7 @@ func (l *Leaf) Ask(now Time, cost int64) (*Pending, Decision, error) {
 // AskHold is [Tree.Hold] for a leaf that is Remote: if the request is admitted in the
 // end, [Pending.Hold] returns the Hold. Of other leaves it returns the Hold itself.
 func (t *Tree) AskHold(now Time, most int64, names ...string) (*Pending, *Hold, Decision, error) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	x, _, err := t.find(now, names, most)
@@ -151,7 +151,7 @@ func (p *Pending) from() int {
 
 // Path returns the leaf's path. Names made from a template are data.
 func (p *Pending) Path() string {
-	p.tree.change()
+	p.tree.lock()
 	defer p.tree.mu.Unlock()
 	return p.leaf.path()
 }
@@ -171,7 +171,7 @@ func (p *Pending) Ways() (own, borrow bool) { return p.own, p.lender > 0 }
 
 // Attached returns what was attached to the leaf, nil if nothing was.
 func (p *Pending) Attached() any {
-	p.tree.change()
+	p.tree.lock()
 	defer p.tree.mu.Unlock()
 	if p.leaf.plan != p.plan {
 		return nil
@@ -181,7 +181,7 @@ func (p *Pending) Attached() any {
 
 // Attach keeps v with the leaf for as long as it lives and the tree is not replaced.
 func (p *Pending) Attach(v any) {
-	p.tree.change()
+	p.tree.lock()
 	defer p.tree.mu.Unlock()
 	if p.leaf.plan == p.plan {
 		p.leaf.attached = v
@@ -294,7 +294,7 @@ func (p *Pending) Hold() *Hold { return p.held }
 
 // end makes one second half of a decision, and no other.
 func (p *Pending) end(now Time, outage bool, half func(now Time) Decision) Decision {
-	p.tree.change()
+	p.tree.lock()
 	defer p.tree.mu.Unlock()
 	if p.done {
 		return Decision{}

@@ -33,7 +33,7 @@ const mostLooks = 1024
 // to tell: of some of them, if there are many, and of others the next time. Names on
 // paths of classes made from a template are data.
 func (t *Tree) Reports(now Time, reports []Report) []Report {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	h := t.hub
@@ -77,7 +77,7 @@ func (t *Tree) Reports(now Time, reports []Report) []Report {
 // Twins returns reports for classes with Sync that are in the tree now, in use or not, most
 // of them at most: to learn at the start what other gateways have used.
 func (t *Tree) Twins(now Time, most int) (all []Report) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	t.advance(now)
 	t.root.walk(func(x *class) bool {
@@ -123,7 +123,7 @@ func (x *class) report() Report {
 // Reconcile takes the answer to a report. A report from before another answer, or of a
 // class that is no more, is nothing.
 func (t *Tree) Reconcile(now Time, r Report, s Shared) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	x := r.class
@@ -242,7 +242,7 @@ func (t *Tree) Drift(now Time) {
 
 // drift does so for some, from one on, and returns which is next, -1 for none.
 func (t *Tree) drift(now Time, from int) (next int) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	for _, x := range t.hub.hot[min(from, len(t.hub.hot)):] {
@@ -279,7 +279,7 @@ func (x *class) drift(now Time) {
 // many gateways there are at least; the zero Outage, that they come again.
 func (t *Tree) Disconnected(now Time, o Outage, gateways int) {
 	t.Drift(now)
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	t.hub.outage, t.hub.gateways = o, gateways
 }
@@ -287,7 +287,7 @@ func (t *Tree) Disconnected(now Time, o Outage, gateways int) {
 // Missed says that there was no answer to a report, as [Tree.Reconcile] says that there was one.
 // After the second in a row o holds for its class, and there are as many gateways at least.
 func (t *Tree) Missed(now Time, r Report, o Outage, gateways int) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	x := r.class
 	if w := x.twin; w == nil || x.dropped || w.copy != r.Copy {

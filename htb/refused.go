@@ -166,8 +166,8 @@ func (t *Tree) changed() {
 	}
 }
 
-// change is mu.Lock for what may change more than a decision does.
-func (t *Tree) change() {
+// lock is mu.Lock for what may change more than a decision does.
+func (t *Tree) lock() {
 	t.mu.Lock()
 	t.changed()
 }

@@ -22,7 +22,7 @@ func (t *Tree) Replace(now Time, root Spec) error {
 	if err := m.fatal(); err != nil {
 		return err
 	}
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	t.hub.ttl = max(t.hub.ttl, root.SyncTTL())
 	p.join(t.hub)

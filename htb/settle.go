@@ -19,7 +19,7 @@ type Hold struct {
 // Hold is Allow for a request that will be settled: the Hold is nil unless the
 // Decision is to allow it.
 func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, error) {
-	t.change()
+	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
 	x, _, err := t.find(now, names, most)
@@ -33,7 +33,7 @@ func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, err
 
 // Hold is [Tree.Hold] without the lookup.
 func (l *Leaf) Hold(now Time, most int64) (*Hold, Decision, error) {
-	l.tree.change()
+	l.tree.lock()
 	defer l.tree.mu.Unlock()
 	now = l.tree.advance(now)
 	x, err := l.live(now, most)
@@ -65,7 +65,7 @@ func (h *Hold) Settle(now Time, cost int64) error {
 	if cost < 0 {
 		return fmt.Errorf("htb: settling to %d: a cost is not negative: %w", cost, ErrCost)
 	}
-	h.tree.change()
+	h.tree.lock()
 	defer h.tree.mu.Unlock()
 	if h.done {
 		return ErrSettled

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -16,7 +17,7 @@ import (
 // Most callers want [Tree.Allow], or [Tree.Leaf] once and [Leaf.Allow] for every
 // request.
 type Tree struct {
-	mu      lock
+	mu      sync.Mutex
 	watched bool     // some refusal is remembered of this version
 	last    Time     // the latest seen
 	due     Time     // no lease ends before

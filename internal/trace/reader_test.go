@@ -199,7 +199,7 @@ func TestHeldBytesAreBounded(t *testing.T) {
 			assert.Equal(t, 100, n)
 			break
 		}
-		most = max(most, len(r.hold.heap))
+		most = max(most, r.hold.lines.Len())
 	}
 	assert.Equal(t, 25, most)
 	late, lines := r.Late()

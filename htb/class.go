@@ -128,21 +128,15 @@ func (x *class) reserved(now Time) (r Ticks) {
 // chargeRate takes cost from the class's own rate, and from the reserve that its
 // parent keeps for it.
 func (x *class) chargeRate(now Time, cost Ticks) {
+	x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
 	up := x.parent
 	if up == nil || x.dropped || x.sh != nil { // nothing is kept for a class that is gone; a shaper keeps nothing
-		x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
 		return
 	}
-	if up.oversub {
-		x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
-		up.in.reserveTAT = up.reserve.Charge(up.in.reserveTAT, now, cost)
-		return
-	}
-	x.rateTAT = x.rate.Charge(x.rateTAT, now, cost)
-	if have := x.rate.Tokens(x.claimTAT, now); have.Less(cost) {
+	if have := x.rate.Tokens(x.claimTAT, now); !up.oversub && have.Less(cost) {
 		cost = have // the rest is debt
 	}
-	x.reclaim(now, cost)
+	x.keep(now, cost)
 }
 
 // refundRate is the inverse of chargeRate, for the same cost.

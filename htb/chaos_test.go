@@ -309,6 +309,29 @@ func TestTheEndOfTime(t *testing.T) {
 	require.Equal(t, 1, ask(t, tree, end, 50, "a"), "nothing comes back any more")
 }
 
+// A leaf at rest is as good as none: whether shares start anew does not depend on it.
+func TestReplacingSharesByThePlans(t *testing.T) {
+	spec := func(quantum int64) Spec {
+		n, rest := perSecond("n", 1, 1000), perSecond(Template, 1, 1000)
+		n.Quantum, n.CBurst, rest.Quantum = 100, 100, quantum
+		return perSecond("", 1000, 0, n, rest)
+	}
+	var marks [2]Ticks
+	for i, seen := range []bool{false, true} {
+		tree := mustTree(t, spec(10))
+		if seen {
+			require.Equal(t, 1, ask(t, tree, 0, 1, "x"))
+		}
+		now := Time(100 * time.Second)
+		require.Equal(t, 5, ask(t, tree, now, 5, "n"))
+		require.False(t, tree.root.in.named[0].mark.IsZero())
+		require.Equal(t, seen, tree.root.in.dyn.all() == 1)
+		require.NoError(t, tree.Replace(now, spec(20)))
+		marks[i] = tree.root.in.named[0].mark
+	}
+	require.Equal(t, marks[0], marks[1])
+}
+
 func TestReplacingKeepsQuotas(t *testing.T) {
 	daily, peak := Limit{rate(100, 24*time.Hour), 100}, Limit{rate(10, time.Second), 10}
 	with := func(l ...Limit) Spec {

@@ -209,6 +209,30 @@ func TestARefusalIsForgottenWhenAnotherClassMayRefuse(t *testing.T) {
 	require.Len(t, by, 2, "%v", by)
 }
 
+// Who has had more than others is first in line again some windows later, and then claims
+// what it is refused.
+func TestARefusalIsForgottenWhenPlacesMayChange(t *testing.T) {
+	root := perSecond("", 10, 1000, perSecond("l", 1, 1000), perSecond("o", 5, 1000))
+	root.Children[0].CBurst = 20
+	w := &twoTrees{byHandle: mustTree(t, root), byName: mustTree(t, root), paths: [][]string{{"l"}}}
+	l, err := w.byHandle.Leaf("l")
+	require.NoError(t, err)
+	w.leaves = []*Leaf{l}
+	for _, tree := range []*Tree{w.byHandle, w.byName} {
+		require.Equal(t, 2, ask(t, tree, 0, 2, "l")) // one of its own, one that is lent
+		h, _, err := tree.Hold(0, 1, "o")
+		require.NoError(t, err)
+		require.NoError(t, h.Settle(0, 500))
+	}
+	w.allow(t, Time(10*time.Millisecond), 0, 1)
+	require.False(t, w.byName.root.in.named[0].staked)
+	for now := Time(10 * time.Millisecond); now < Time(20*time.Second); now += Time(10 * time.Millisecond) {
+		w.allow(t, now, 0, 1)
+	}
+	require.True(t, w.byName.root.in.named[0].staked)
+	require.Positive(t, w.remembered)
+}
+
 // Of refusals that many goroutines get while others are admitted and counters are read,
 // each is counted once.
 func TestEveryRememberedRefusalIsCounted(t *testing.T) {

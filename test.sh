@@ -194,7 +194,7 @@ check_bench() {
 }
 
 check_test() { go test ./...; }
-check_race() { go test -race -shuffle=on -timeout=12m ./...; }
+check_race() { go test -race -shuffle=on -timeout=6m ./...; }
 
 check_fuzz() {
   local path target failed=0

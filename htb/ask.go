@@ -40,7 +40,7 @@ func (t *Tree) Ask(now Time, cost int64, names ...string) (*Pending, Decision, e
 	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	x, _, err := t.find(now, names, cost)
+	x, err := t.find(now, names, cost)
 	if err != nil {
 		return nil, Decision{}, err
 	}
@@ -69,7 +69,7 @@ func (t *Tree) AskHold(now Time, most int64, names ...string) (*Pending, *Hold, 
 	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	x, _, err := t.find(now, names, most)
+	x, err := t.find(now, names, most)
 	if err != nil {
 		return nil, nil, Decision{}, err
 	}

@@ -29,7 +29,8 @@ type dynamic struct {
 	dropped  int64    // how many were
 }
 
-// lookup returns the child of x called name, if it is in the tree.
+// lookup returns the child of x called name, if it is in the tree; of a leaf in a table as
+// point does.
 func (x *class) lookup(now Time, name string) (*class, bool) {
 	if x.in == nil {
 		return nil, false
@@ -53,7 +54,7 @@ func (x *class) lookup(now Time, name string) (*class, bool) {
 			slot = x.dropSlot(dead, slot)
 		}
 	}
-	return t.open(slot, name), true
+	return t.point(slot, name), true
 }
 
 // few is how many names are sooner compared than hashed.

@@ -1,5 +1,11 @@
 package htb
 
+import (
+	"unsafe"
+
+	"github.com/go-sluice/sluice/internal/hugepage"
+)
+
 // index finds the records of a table by the hashes of their names. It is cut up into
 // segments of one size, each of which holds the hashes with the same low bits: it grows
 // and shrinks by a segment at a time, so that no decision waits for all of it. The
@@ -11,8 +17,9 @@ type index struct {
 }
 
 const (
-	segmentSize = 2047 // a segment is 16 KiB then, which the allocator has
-	segmentFull = segmentSize * 13 / 16
+	segmentSize  = 2047 // a segment is 16 KiB then, which the allocator has
+	segmentFull  = segmentSize * 13 / 16
+	manySegments = 128 // 2 MiB
 )
 
 // segment is an open-addressed table.
@@ -115,6 +122,9 @@ func (x *index) split(hash uint32) {
 	was := s.at
 	*s = segment{depth: s.depth + 1}
 	t := &segment{depth: s.depth}
+	if len(x.dir) > manySegments {
+		hugepage.Advise(unsafe.Pointer(t), unsafe.Sizeof(*t))
+	}
 	for i := int(hash)&(bit-1) | bit; i < len(x.dir); i += 2 * bit {
 		x.dir[i] = t
 	}

@@ -383,7 +383,7 @@ func TestLawSettling(t *testing.T) {
 
 // fullOnPath says whether a bucket on the path, or a reserve, is full.
 func fullOnPath(tree *Tree, now Time, names []string) bool {
-	x, _, err := tree.find(tree.advance(now), names, 0)
+	x, err := tree.find(tree.advance(now), names, 0)
 	if err != nil {
 		panic(err)
 	}
@@ -400,7 +400,7 @@ func fullOnPath(tree *Tree, now Time, names []string) bool {
 func sameLender(tree *Tree, now Time, names []string, a, b int64) bool {
 	tree.mu.Lock()
 	defer tree.mu.Unlock()
-	x, _, err := tree.find(tree.advance(now), names, 0)
+	x, err := tree.find(tree.advance(now), names, 0)
 	if err != nil || a > x.maxCost || b > x.maxCost {
 		return false
 	}

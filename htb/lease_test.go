@@ -108,7 +108,7 @@ func TestLeaseGivesBackWhatIsLeft(t *testing.T) {
 		tree.mu.Unlock()
 		require.Equal(t, levels(plain, 0), levels(tree, 0))
 		marks := func(tree *Tree) (all []Ticks) {
-			x, _, err := tree.find(0, names, 0)
+			x, err := tree.find(0, names, 0)
 			for require.NoError(t, err); x != nil; x = x.parent {
 				all = append(all, x.mark)
 			}

@@ -8,18 +8,44 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 		return 0, false
 	}
 	need := p.ticks.Cost(cost)
+	if x.unread {
+		t := x.parent.in.dyn.table
+		if t.limits == 0 && t.record(x.slot-1).own(x, now, need, cost) {
+			return 0, true
+		}
+		x.fetch()
+	}
 	if len(p.also) > 0 && !x.alsoHas(now, need) {
 		return 0, false
 	}
-	if !x.own(now, need, cost) {
-		if !p.alone {
-			return 0, false
+	was := x.rateTAT
+	rate, lacks := p.rate.Charged(was, now, need)
+	ceil, over := rate, lacks
+	if !p.one || x.ceilTAT != was {
+		ceil, over = p.ceil.Charged(x.ceilTAT, now, need)
+	}
+	up := x.parent
+	switch {
+	case p.ceil.Size().Less(over):
+		return 0, false
+	case !p.rate.Size().Less(lacks):
+		if up != nil {
+			if !up.own(now, need, cost) {
+				return 0, false
+			}
+			if up.oversub || x.claimTAT != was || x.filling == 0 {
+				x.keep(now, need)
+			} else { // the same
+				x.claimTAT = rate
+				up.sumTAT = up.sumTAT.Add(rate.Sub(was))
+			}
 		}
-		ceil, owed := p.ceil.Charged(x.ceilTAT, now, need)
-		if p.ceil.Size().Less(owed) || x.parent == nil {
-			return 0, false
-		}
-		if lender = x.parent.lent(now, need, cost, 1); lender == 0 {
+		x.rateTAT, x.ceilTAT = rate, ceil
+		x.counts.gets = plus(x.counts.gets, cost)
+	case up == nil || !p.alone:
+		return 0, false
+	default:
+		if lender = up.lent(now, need, cost, 1); lender == 0 {
 			return 0, false
 		}
 		x.passOn(now, ceil, cost)
@@ -33,9 +59,9 @@ func (x *class) quick(now Time, cost int64) (lender int, ok bool) {
 	return lender, true
 }
 
-// own charges a request to the leaf's own rate and to all classes above it, if each has
-// the tokens: what decide, charge and count do in the case that matters most, in one walk
-// up the tree and back, but for further limits. For costs above 0.
+// own charges a request that a class below pays for to x and to all classes above it, if
+// each has the tokens: what decide, charge and count do in the case that matters most, in
+// one walk up the tree and back. For costs above 0.
 func (x *class) own(now Time, need Ticks, cost int64) bool {
 	p, was := x.plan, x.rateTAT
 	rate, owed := p.rate.Charged(was, now, need)
@@ -104,6 +130,17 @@ func (x *class) passOn(now Time, ceil Ticks, cost int64) {
 	x.ceilTAT = ceil
 	x.counts.gets, x.counts.borrows = plus(x.counts.gets, cost), plus(x.counts.borrows, cost)
 	x.advance(now, cost)
+}
+
+// kept is keep where the charge moves the rate's TAT from was to rate.
+func (x *class) kept(now Time, need, was, rate Ticks) {
+	up := x.parent
+	if up.oversub || x.claimTAT != was || x.filling == 0 {
+		x.keep(now, need)
+	} else { // the same
+		x.claimTAT = rate
+		up.sumTAT = up.sumTAT.Add(rate.Sub(was))
+	}
 }
 
 // keep takes what x is charged from the reserve of its parent.

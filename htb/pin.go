@@ -15,7 +15,7 @@ func (p *plan) tabled() bool {
 	return p.use == toPolice && !p.inner() && p.spec.Sync == 0 && !p.spec.Remote
 }
 
-// enter makes a record for a new child of x and returns the child, as open does.
+// enter makes a record for a new child of x and returns the child, as point does.
 func (x *class) enter(name string) *class {
 	dyn := &x.in.dyn
 	if dyn.table == nil {
@@ -40,7 +40,7 @@ func (x *class) succeed(now Time, slot int, name string) *class {
 
 func (t *table) openNew(slot int, name string) *class {
 	t.fresh = slot + 1
-	return t.open(slot, name)
+	return t.point(slot, name)
 }
 
 func newTabled(p *plan, parent *class) *class {
@@ -52,14 +52,28 @@ func newTabled(p *plan, parent *class) *class {
 // open returns the leaf in a slot. If anything of it changes it is to be parked before
 // the next one is opened. The name is the caller's, for the Decision.
 func (t *table) open(slot int, name string) *class {
-	x, r := t.scratch, t.record(slot)
-	if r.pinned() {
+	x := t.point(slot, name)
+	x.fetch()
+	return x
+}
+
+// point is open for who may do without what the record says: fetch brings it.
+func (t *table) point(slot int, name string) *class {
+	x := t.scratch
+	if t.record(slot).pinned() {
 		x = t.pinned[slot]
 	} else {
-		t.load(x, slot, r)
+		x.slot, x.unread = slot+1, true
 	}
 	x.name = name
 	return x
+}
+
+func (x *class) fetch() {
+	if x.unread {
+		t := x.parent.in.dyn.table
+		t.load(x, x.slot-1, t.record(x.slot-1))
+	}
 }
 
 // park puts a leaf that is in a table back there, or sees to it that it stays a class.
@@ -71,6 +85,8 @@ func (x *class) park(now Time) {
 
 func (t *table) park(now Time, x *class) {
 	switch {
+	case x.unread:
+		x.unread = false
 	case x.open > 0 || x.staked || !t.store(x, now):
 		if x == t.scratch {
 			t.scratch = t.class()
@@ -297,7 +313,8 @@ func (t *table) named(name string) *class {
 	return c
 }
 
-// at returns the leaf in a slot of the table of x, if it has the last of names.
+// at returns the leaf in a slot of the table of x, if it has the last of names, as point
+// does.
 func (x *class) at(slot int, names []string) (*class, bool) {
 	if slot == 0 || x.in == nil || x.in.dyn.table == nil {
 		return nil, false
@@ -306,5 +323,5 @@ func (x *class) at(slot int, names []string) (*class, bool) {
 	if slot > t.n || string(t.name(t.record(slot-1))) != name {
 		return nil, false
 	}
-	return t.open(slot-1, name), true
+	return t.point(slot-1, name), true
 }

@@ -23,6 +23,7 @@ type record struct {
 const (
 	inName      = 16
 	counterBits = 40
+	counterMask = 1<<counterBits - 1
 
 	// What the last byte of a record says: how long the name in it is, or else
 	elsewhere = 17   // that it lies on a shelf
@@ -37,12 +38,13 @@ func (r *record) pinned() bool { return r.what()&pinned != 0 }
 
 func (r *record) onShelf() bool { return r.what()&^pinned == elsewhere }
 
+func (r *record) gets() uint64 { return r.lo & counterMask }
+
 func (r *record) counts() counts {
-	const all = 1<<counterBits - 1
 	return counts{
-		gets:     int64(r.lo & all),
+		gets:     int64(r.gets()),
 		rejected: int64(r.lo>>counterBits | r.hi&(1<<16-1)<<24),
-		borrows:  int64(r.hi >> 16 & all),
+		borrows:  int64(r.hi >> 16 & counterMask),
 	}
 }
 
@@ -72,7 +74,7 @@ func fillsUp(b algo.Bucket, at Time, owed uint64) Time {
 
 // load makes x the leaf in a slot that has no class.
 func (t *table) load(x *class, slot int, r *record) {
-	x.slot = slot + 1
+	x.slot, x.unread = slot+1, false
 	x.rateTAT, x.ceilTAT = tat(x.rate, r.at, r.owed[0]), tat(x.ceil, r.at, r.owed[1])
 	x.mark = t.mark(slot, r)
 	t.loaded = [3]Ticks{x.rateTAT, x.ceilTAT, x.mark}
@@ -86,6 +88,46 @@ func (t *table) load(x *class, slot int, r *record) {
 			x.alsoTAT[i] = tat(b, r.at, owed.at(i))
 		}
 	}
+}
+
+// own is the class's for the leaf of a record, on which x stands, in a table of leaves
+// without further limits: 64 bits do.
+func (r *record) own(x *class, now Time, need Ticks, cost int64) bool {
+	p, up := x.plan, x.parent
+	n, ok := need.Uint64()
+	if !ok || now < r.at || r.gets()+uint64(cost) > counterMask {
+		return false
+	}
+	passed := uint64(now) - uint64(r.at)
+	rate, ok := owedAfter(&p.rate, passed, r.owed[0], n)
+	if !ok {
+		return false
+	}
+	ceil := rate
+	if !p.one || r.owed[0] != r.owed[1] {
+		if ceil, ok = owedAfter(&p.ceil, passed, r.owed[1], n); !ok {
+			return false
+		}
+	}
+	if !up.own(now, need, cost) {
+		return false
+	}
+	up.in.reserveTAT = up.reserve.Charge(up.in.reserveTAT, now, need)
+	r.at, r.owed = now, [2]uint64{rate, ceil}
+	r.lo += uint64(cost)
+	return true
+}
+
+// owedAfter returns what is missing from a bucket that lacked owed a time ago, after a
+// charge of need; false if it does not hold that, or what is missing no number does.
+func owedAfter(b *algo.Bucket, passed, owed, need uint64) (uint64, bool) {
+	hi, lo := bits.Mul64(passed, b.Fill())
+	if hi > 0 || lo > owed {
+		lo = owed
+	}
+	owed, over := bits.Add64(owed-lo, need, 0)
+	size, fits := b.Size().Uint64()
+	return owed, over == 0 && (!fits || owed <= size)
 }
 
 // store is its inverse; false if the numbers of x do not fit.

@@ -22,7 +22,7 @@ func (t *Tree) Hold(now Time, most int64, names ...string) (*Hold, Decision, err
 	t.lock()
 	defer t.mu.Unlock()
 	now = t.advance(now)
-	x, _, err := t.find(now, names, most)
+	x, err := t.find(now, names, most)
 	if err != nil {
 		return nil, Decision{}, err
 	}

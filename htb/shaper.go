@@ -99,7 +99,7 @@ func (s *Scheduler) Len() int { return s.queued }
 // takes no tokens. The errors are those of [Tree.Allow] for the names, and [ErrFull].
 func (s *Scheduler) Enqueue(now Time, i *Item, names ...string) error {
 	now = s.tree.advance(now)
-	x, _, err := s.tree.find(now, names, i.Cost)
+	x, err := s.tree.find(now, names, i.Cost)
 	if err != nil {
 		return err
 	}

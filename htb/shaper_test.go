@@ -241,7 +241,7 @@ func TestInRateLeavesDoNotWait(t *testing.T) {
 		for n := 0; n < 40; {
 			for i, l := range leaves { // the others always have something queued
 				for i != good && n < 1_000_000 {
-					x, _, err := s.tree.find(now, l, 1)
+					x, err := s.tree.find(now, l, 1)
 					require.NoError(t, err)
 					if x.sh.fifo.Len() >= 3 {
 						break

@@ -3,6 +3,9 @@ package htb
 import (
 	"hash/maphash"
 	"math"
+	"unsafe"
+
+	"github.com/go-sluice/sluice/internal/hugepage"
 )
 
 // table has the leaves of a template as records. They lie without gaps, so that memory
@@ -31,9 +34,10 @@ type table struct {
 }
 
 const (
-	chunkSize = 2048 // 128 KiB
-	unindexed = 16   // as many names are looked through one by one
-	mostSpare = 64
+	chunkSize  = 2048 // 128 KiB
+	manyChunks = 16   // 2 MiB
+	unindexed  = 16   // as many names are looked through one by one
+	mostSpare  = 64
 )
 
 func newTable(limits int) *table {
@@ -44,7 +48,11 @@ func (t *table) record(slot int) *record {
 	if slot < chunkSize {
 		return &t.first[slot]
 	}
-	return &t.rest[slot/chunkSize-1][slot%chunkSize]
+	c := t.rest[slot/chunkSize-1]
+	if c == nil { // never: see find
+		return nil
+	}
+	return &c[slot%chunkSize]
 }
 
 // chunk returns the records whose marks are counted from the same base.
@@ -81,6 +89,9 @@ func (t *table) find(name string) (slot int, ok bool) {
 	}
 	hash := uint32(maphash.String(t.seed, name))
 	s := t.index.segment(hash)
+	if s == nil { // never: or else its first line would be looked at to be sure of that
+		return 0, false
+	}
 	for i := home(hash); s.at[i] != 0; i = following(i) {
 		if e := s.at[i]; e.hash() == hash && string(t.name(t.record(e.slot()))) == name {
 			return e.slot(), true
@@ -97,7 +108,11 @@ func (t *table) insert(name string) (slot int) {
 	case slot < chunkSize:
 		t.resize(max(4, 2*slot))
 	case slot == chunkSize*(1+len(t.rest)):
-		t.rest = append(t.rest, new([chunkSize]record))
+		chunk := new([chunkSize]record)
+		if len(t.rest) >= manyChunks {
+			hugepage.Advise(unsafe.Pointer(chunk), unsafe.Sizeof(*chunk))
+		}
+		t.rest = append(t.rest, chunk)
 	}
 	if i := slot / chunkSize; slot%chunkSize == 0 && i < len(t.bases) {
 		t.bases[i] = Ticks{}

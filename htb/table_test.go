@@ -94,6 +94,7 @@ func TestATableIsAMap(t *testing.T) {
 					name += strings.Repeat("x", r.IntN(MaxName-30))
 				}
 				c := root.enter(name)
+				c.fetch()
 				c.counts = counts{gets: r.Int64N(1 << 40), rejected: r.Int64N(1 << 40), borrows: r.Int64N(1 << 40)}
 				model[name] = c.counts
 				c.park(0)
@@ -280,6 +281,7 @@ func TestNumbersThatDoNotFit(t *testing.T) {
 	far := algo.Times(1<<63, 8)
 	for i := range 3 * chunkSize {
 		c := root.enter(fmt.Sprint(i))
+		c.fetch()
 		c.mark = algo.Times(uint64(i), 1)
 		if i >= chunkSize {
 			k.top, k.low = far, algo.Times(1<<62, 15)

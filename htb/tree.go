@@ -7,6 +7,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
+
+	"github.com/go-sluice/sluice/internal/prefetch"
 )
 
 // Tree is a tree of classes that share one capacity. It polices: every call is
@@ -110,10 +113,19 @@ func notLeaf(path string) error {
 	return fmt.Errorf("htb: class %q has children, name one of them: %w", path, ErrNotLeaf)
 }
 
-// find returns the leaf that names lead to, making it if it is to be made; shared
-// says that it is one that names share, or below such a one. Only a name that is
-// not in the tree needs checking, and a negative cost makes nothing.
-func (t *Tree) find(now Time, names []string, cost int64) (x *class, shared bool, err error) {
+// find returns the leaf that names lead to, making it if it is to be made.
+func (t *Tree) find(now Time, names []string, cost int64) (*class, error) {
+	x, _, err := t.seek(now, names, cost)
+	if err == nil {
+		x.fetch()
+	}
+	return x, err
+}
+
+// seek is find for who may do without what a leaf's record says; shared says that it is
+// one that names share, or below such a one. Only a name that is not in the tree needs
+// checking, and a negative cost makes nothing.
+func (t *Tree) seek(now Time, names []string, cost int64) (x *class, shared bool, err error) {
 	if cost < 0 {
 		return nil, false, fmt.Errorf("htb: class %q: cost %d is negative: %w", Path(names...), cost, ErrCost)
 	}
@@ -142,28 +154,62 @@ func (t *Tree) find(now Time, names []string, cost int64) (x *class, shared bool
 // that no state of the buckets could admit ([ErrCost]). Cost 0 takes nothing and
 // only asks.
 func (t *Tree) Allow(now Time, cost int64, names ...string) (d Decision, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	now = t.advance(now)
-	x, _, err := t.find(now, names, cost)
-	if err != nil {
-		return Decision{}, err
+	if n := len(names); n > 0 { // it may take longer than the lock to be at hand
+		prefetch.Line(unsafe.Pointer(unsafe.StringData(names[n-1])))
 	}
-	err = t.take(&d, x, now, cost)
-	x.park(now)
+	t.mu.Lock()
+	now = t.advance(now)
+	x := t.known(now, names)
+	if x != nil {
+		if lender, ok := x.quick(now, cost); ok {
+			d.Allowed, d.Up = true, lender
+			d.of(t, x, now)
+			t.changed()
+			x.park(now)
+			t.mu.Unlock() // nothing here panics
+			return d, nil
+		}
+	}
+	err = t.allow(&d, x, now, cost, names)
 	return d, err
+}
+
+// known is seek for a leaf that is there.
+func (t *Tree) known(now Time, names []string) *class {
+	x, ok := t.root, true
+	for _, name := range names {
+		if x, ok = x.lookup(now, name); !ok {
+			return nil
+		}
+	}
+	if x.in != nil {
+		return nil
+	}
+	return x
+}
+
+// allow is Allow with the lock held, which it gives back, of x if that is known.
+func (t *Tree) allow(d *Decision, x *class, now Time, cost int64, names []string) (err error) {
+	defer t.mu.Unlock()
+	if x == nil || cost < 0 {
+		if x, _, err = t.seek(now, names, cost); err != nil {
+			return err
+		}
+	}
+	err = t.take(d, x, now, cost)
+	x.park(now)
+	return err
 }
 
 // take decides and books.
 func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
-	if d.tree, d.leaf, d.at = t, x, now; x.slot > 0 {
-		d.leaf, d.name = x.parent, x.name
-	}
+	d.of(t, x, now)
 	if lender, ok := x.quick(now, cost); ok {
 		d.Allowed, d.Up = true, lender
 		t.changed()
 		return nil
 	}
+	x.fetch()
 	return t.weigh(d, x, now, cost)
 }
 
@@ -270,7 +316,7 @@ func (l *Leaf) own() *class {
 // allow is Allow with the lock held, which it gives back.
 func (l *Leaf) allow(d *Decision, now Time, cost int64) error {
 	defer l.tree.mu.Unlock()
-	x, err := l.live(now, cost)
+	x, err := l.seek(now, cost)
 	if err != nil {
 		return err
 	}
@@ -280,6 +326,15 @@ func (l *Leaf) allow(d *Decision, now Time, cost int64) error {
 }
 
 func (l *Leaf) live(now Time, cost int64) (*class, error) {
+	x, err := l.seek(now, cost)
+	if err == nil {
+		x.fetch()
+	}
+	return x, err
+}
+
+// seek is live for who may do without what a leaf's record says.
+func (l *Leaf) seek(now Time, cost int64) (*class, error) {
 	was := l.class.Load()
 	if x := was; x != nil && cost >= 0 && !x.dropped {
 		if x.in == nil && l.slot == 0 {
@@ -292,7 +347,7 @@ func (l *Leaf) live(now Time, cost int64) (*class, error) {
 	if was != nil && was.dropped {
 		was.countRefused()
 	}
-	x, shared, err := l.tree.find(now, l.names, cost)
+	x, shared, err := l.tree.seek(now, l.names, cost)
 	c := x
 	l.slot = 0
 	switch {
@@ -326,6 +381,12 @@ type Decision struct {
 	leaf *class
 	name string // if not empty: of the child of leaf that is the leaf
 	at   Time
+}
+
+func (d *Decision) of(t *Tree, x *class, now Time) {
+	if d.tree, d.leaf, d.at = t, x, now; x.slot > 0 {
+		d.leaf, d.name = x.parent, x.name
+	}
 }
 
 // Lender returns the path of the class whose rate paid: the leaf itself, or one

@@ -14,12 +14,12 @@ import (
 const module = "github.com/go-sluice/sluice"
 
 // layers lists, for each package of the core, what else of this module it may
-// import: config -> htb -> queue -> algo, and the prefetching that queues need. Packages that are not named here stand
+// import: config -> htb -> queue -> algo, and what tells the machine how to get at memory. Packages that are not named here stand
 // above all of these and are free, but that nothing imports a command.
 var layers = map[string][]string{
 	"algo":   nil,
 	"queue":  {"algo", "internal/prefetch"},
-	"htb":    {"algo", "queue", "internal/prefetch"},
+	"htb":    {"algo", "queue", "internal/prefetch", "internal/hugepage"},
 	"config": {"algo", "queue", "htb"},
 }
 

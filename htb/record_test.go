@@ -23,7 +23,7 @@ func TestARecordPaysAsItsClass(t *testing.T) {
 		root := perSecond("", 1e12, 0, template)
 		now := Time(r.Int64N(1 << 40))
 		state := record{
-			at: now - Time(r.Int64N(1<<r.IntN(40))), owed: [2]uint64{r.Uint64() >> r.IntN(64), r.Uint64() >> r.IntN(64)},
+			at: now - Time(r.Int64N(1<<r.IntN(60))), owed: [2]uint64{r.Uint64() >> r.IntN(64), r.Uint64() >> r.IntN(64)},
 			lo: r.Uint64(), hi: r.Uint64() >> 8, // any counters
 		}
 		switch i % 8 {

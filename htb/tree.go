@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -20,11 +19,11 @@ import (
 // Most callers want [Tree.Allow], or [Tree.Leaf] once and [Leaf.Allow] for every
 // request.
 type Tree struct {
-	mu      sync.Mutex
+	mu      lock
 	watched bool     // some refusal is remembered of this version
 	last    Time     // the latest seen
 	due     Time     // no lease ends before
-	_       [32]byte // what follows changes seldom, and is in another line of the cache
+	_       [24]byte // what follows changes seldom, and is in another line of the cache
 
 	version atomic.Uint64 // of the state; moves on only from one that is watched
 	root    *class

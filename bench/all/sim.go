@@ -20,35 +20,45 @@ func simGroups() []group {
 		columns: []string{"ns", "CPU s", "wall s", "peak MB"}, first: "ns", cold: true,
 		contenders: []contender{
 			{"load, 2 M decisions", simulated(load)},
-			{"trace, 1 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 1_000_000) })},
+			{"trace, 1 M lines", traced(1_000_000)},
 		},
 		targets: []target{{what: "ns of one core for a police decision", of: "load, 2 M decisions", column: "ns", most: 500}},
 	}
+	// What is kept grows up to two million lines: lines of two minutes, and series of a
+	// step a second, at most 1000. So memory is to be flat from there on.
 	long := group{
-		figure: "5", name: "trace", title: "htbsim, a trace of ten million lines", cores: 1,
+		figure: "5", name: "trace", title: "htbsim, ever longer traces: series of 1000 steps, but 500 of 1 M lines", cores: 1,
 		columns: g.columns, first: "ns", cold: true, long: true,
 		contenders: []contender{
-			{"trace, 1 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 1_000_000) })},
-			{"trace, 10 M lines", simulated(func(o options) ([]string, int, error) { return trace(o, 10_000_000) })},
+			{"trace, 1 M lines", traced(1_000_000)},
+			{"trace, 2 M lines", traced(2_000_000)},
+			{"trace, 10 M lines", traced(10_000_000)},
+			{"trace, 30 M lines", traced(30_000_000)},
 		},
 		targets: []target{
 			{what: "seconds of CPU for ten million lines", of: "trace, 10 M lines", column: "CPU s", most: 20},
-			{what: "peak memory of 10 M lines, of that of 1 M", of: "trace, 10 M lines", column: "peak MB", than: []string{"trace, 1 M lines"}, most: 1.1},
+			{what: "peak memory of 10 M lines, of that of 2 M", of: "trace, 10 M lines", column: "peak MB", than: []string{"trace, 2 M lines"}, most: 1.1},
+			{what: "peak memory of 30 M lines, of that of 2 M", of: "trace, 30 M lines", column: "peak MB", than: []string{"trace, 2 M lines"}, most: 1.1},
 		},
 	}
 	return []group{g, long}
 }
 
-// simulated runs htbsim once a round with arguments that prepare returns. They make so
-// many decisions.
-func simulated(prepare func(o options) (args []string, decisions int, err error)) func(options) (trial, error) {
+// job is what htbsim is given to do: arguments that make so many decisions in so many steps.
+type job struct {
+	args             []string
+	decisions, steps int
+}
+
+// simulated runs htbsim once a round.
+func simulated(prepare func(o options) (job, error)) func(options) (trial, error) {
 	return func(o options) (trial, error) {
-		args, decisions, err := prepare(o)
+		j, err := prepare(o)
 		if err != nil {
 			return trial{}, err
 		}
 		series := filepath.Join(o.dir, fmt.Sprint("series", os.Getpid(), ".json"))
-		args = append([]string{"run", "--json", series}, args...)
+		args := append([]string{"run", "--json", series}, j.args...)
 		return trial{round: func() (figures, error) {
 			cmd := exec.Command(o.htbsim, args...)
 			cmd.Stderr = os.Stderr
@@ -58,19 +68,19 @@ func simulated(prepare func(o options) (args []string, decisions int, err error)
 			}
 			wall := time.Since(start)
 			used := cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-			f := figures{"ns": per(used, decisions), "CPU s": used.Seconds(), "wall s": wall.Seconds()}
+			f := figures{"ns": per(used, j.decisions), "CPU s": used.Seconds(), "wall s": wall.Seconds()}
 			if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
 				f["peak MB"] = float64(u.Maxrss) * kilobyte / 1e6
 			}
-			return f, wanted(series, decisions)
+			return f, j.done(series)
 		}}, nil
 	}
 }
 
 const kilobyte = 1024 // the unit of Maxrss on Linux
 
-// wanted says whether a result is of so many decisions.
-func wanted(path string, decisions int) error {
+// done says whether a result is that of the job.
+func (j job) done(path string) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -84,38 +94,41 @@ func wanted(path string, decisions int) error {
 	if err := json.Unmarshal(text, &result); err != nil {
 		return err
 	}
-	if root := result.Classes["global"]; root.Wants != decisions || len(root.Series.Gets) == 0 {
-		return fmt.Errorf("htbsim made %d decisions in %d steps, not %d", root.Wants, len(root.Series.Gets), decisions)
+	if root := result.Classes["global"]; root.Wants != j.decisions || len(root.Series.Gets) != j.steps {
+		return fmt.Errorf("htbsim made %d decisions in %d steps, not %d in %d", root.Wants, len(root.Series.Gets), j.decisions, j.steps)
 	}
 	return nil
 }
 
 // load is half of the decisions on one class, half on a thousand clients by name.
-func load(o options) ([]string, int, error) {
+func load(o options) (job, error) {
 	const perSecond, seconds = 200_000, 10
 	path, err := o.file("load.yaml", func(w io.Writer) error {
 		_, err := fmt.Fprintf(w, "duration: %ds\nflows:\n  - {class: acme, arrivals: constant, rate: %d/s}\n"+
 			"  - {class: \"free/*\", clients: 1000, zipf: 1.1, arrivals: constant, rate: %d/s}\n", seconds, perSecond/2, perSecond/2)
 		return err
 	})
-	return []string{"--load", path}, perSecond * seconds, err
+	return job{[]string{"--load", path}, perSecond * seconds, seconds}, err
+}
+
+// traced runs htbsim over a trace of so many lines.
+func traced(lines int) func(options) (trial, error) {
+	return simulated(func(o options) (job, error) { return trace(o, pick(o, lines, lines/10)) })
 }
 
 // trace is a CSV of lines in order, 2000 a second, each client as busy as the next.
-func trace(o options, lines int) ([]string, int, error) {
-	if o.short {
-		lines /= 10
-	}
+func trace(o options, lines int) (job, error) {
+	const perSecond = 2000
 	path, err := o.file(fmt.Sprint("trace", lines, ".csv"), func(w io.Writer) error {
 		fmt.Fprintln(w, "time,class,cost")
 		for i := range lines {
-			if _, err := fmt.Fprintf(w, "%d.%06d,free/client%d,1\n", i/2000, i%2000*500, i*31%2000); err != nil {
+			if _, err := fmt.Fprintf(w, "%d.%06d,free/client%d,1\n", i/perSecond, i%perSecond*(1e6/perSecond), i*31%2000); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	return []string{"--trace", path}, lines, err
+	return job{[]string{"--trace", path}, lines, min(lines/perSecond, 1000)}, err
 }
 
 // file returns the path of a file, written if it is not there.

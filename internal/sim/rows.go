@@ -49,24 +49,59 @@ type row struct {
 	delays                                queue.Histogram
 	fair                                  float64
 	over                                  float64 // see excess
-	first                                 int     // the step that series begin with
-	series                                []point
+	series
 }
+
+// series has an entry for each step. They come in blocks: so none is moved, and none is
+// kept for steps that are long before or after those of the row.
+type series struct {
+	first  int // which block is blocks[0]
+	blocks []*block
+}
+
+type block [perBlock]point
+
+const perBlock = 32
 
 type point struct {
 	wants, gets int64
 	fair        float64
 }
 
-// at returns the entry of a step; steps do not go back.
-func (r *row) at(step int) *point {
-	if r.series == nil {
-		r.first = step
+// at returns the entry of a step, made if need be.
+func (s *series) at(step int) *point {
+	return &s.block(step / perBlock)[step%perBlock]
+}
+
+// block returns the k-th block of the run, made if need be.
+func (s *series) block(k int) *block {
+	if len(s.blocks) == 0 {
+		s.first = k
 	}
-	for len(r.series) <= step-r.first {
-		r.series = append(r.series, point{})
+	if k < s.first {
+		s.blocks = slices.Insert(s.blocks, 0, make([]*block, s.first-k)...)
+		s.first = k
 	}
-	return &r.series[step-r.first]
+	if n := k - s.first + 1; n > len(s.blocks) {
+		s.blocks = append(s.blocks, make([]*block, n-len(s.blocks))...)
+	}
+	b := &s.blocks[k-s.first]
+	if *b == nil {
+		*b = new(block)
+	}
+	return *b
+}
+
+// each calls do for every entry that was made, with its step.
+func (s *series) each(do func(step int, p *point)) {
+	for i, b := range s.blocks {
+		if b == nil {
+			continue
+		}
+		for j := range b {
+			do((s.first+i)*perBlock+j, &b[j])
+		}
+	}
 }
 
 // merge adds what o measured.
@@ -82,21 +117,12 @@ func (r *row) merge(o *row) {
 	r.lends += o.lends
 	r.fair += o.fair
 	r.over = max(r.over, o.over)
-	if len(o.series) == 0 {
-		return
-	}
-	if r.series == nil {
-		r.first = o.first
-	} else if o.first < r.first { // so that at(o.first) is not before its begin
-		r.series = append(make([]point, r.first-o.first), r.series...)
-		r.first = o.first
-	}
-	for i, p := range o.series {
-		q := r.at(o.first + i)
+	o.series.each(func(step int, p *point) {
+		q := r.at(step)
 		q.wants += p.wants
 		q.gets += p.gets
 		q.fair += p.fair
-	}
+	})
 }
 
 func newNode(spec *htb.Spec, parent *node, name string) *node {
@@ -414,10 +440,10 @@ func (r *row) result(s *htb.Spec, path string, depth int, leaf bool, steps int) 
 	if shared(s) {
 		out.Shared = &result.Shared{Sync: s.Sync, CBurst: s.CBurst, Over: r.over}
 	}
-	for i, p := range r.series {
-		if k := r.first + i; k < steps {
-			out.Series.Wants[k], out.Series.Gets[k], out.Series.Fair[k] = p.wants, p.gets, p.fair
+	r.series.each(func(step int, p *point) {
+		if step < steps { // a block has entries beyond the last step
+			out.Series.Wants[step], out.Series.Gets[step], out.Series.Fair[step] = p.wants, p.gets, p.fair
 		}
-	}
+	})
 	return out
 }

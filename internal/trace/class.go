@@ -2,11 +2,17 @@ package trace
 
 import "bytes"
 
-// names turns the class of a record into strings, and hands out the same ones
+// class is that of a record, safe to keep.
+type class struct {
+	names []string
+	size  int // the record's
+}
+
+// names turns the class of a record into strings, and hands out the same one
 // again for a class that it has seen lately.
 type names struct {
 	paths bool // classes are paths; else each is one name, slashes and all
-	seen  map[string][]string
+	seen  map[string]*class
 }
 
 // Enough for the clients of a busy site, at most 4096 * 512 bytes of keys.
@@ -15,26 +21,28 @@ const (
 	maxSeenLen = 512
 )
 
-func (n *names) class(rec record) []string {
-	if class, ok := n.seen[string(rec.class)]; ok {
-		return class
+func (n *names) class(rec record) *class {
+	if c, ok := n.seen[string(rec.class)]; ok {
+		return c
 	}
 	key := string(rec.class)
-	class := []string{key}
+	c := &class{size: rec.size()}
 	if n.paths {
-		class = splitPath(key, rec.names)
+		c.names = splitPath(key, rec.names)
+	} else {
+		c.names = []string{key}
 	}
 	if len(key) <= maxSeenLen {
 		switch {
 		case n.seen == nil:
-			n.seen = make(map[string][]string)
+			n.seen = make(map[string]*class)
 		case len(n.seen) >= maxSeen:
 			// Those that matter are back within a few lines.
 			clear(n.seen)
 		}
-		n.seen[key] = class
+		n.seen[key] = c
 	}
-	return class
+	return c
 }
 
 // countNames counts the names of a path; not ok when one of them is empty.

@@ -21,12 +21,10 @@ func (l limits) full(held, bytes int) bool {
 	return held >= l.maxHeld || bytes >= l.maxBytes
 }
 
-// held is a line that waits for its turn.
+// held is a line that waits for its turn. There may be many, so its time and number are
+// kept once, where it waits, and what lines of a class have in common once for them all.
 type held struct {
-	at    int64 // as stamped
-	line  int   // breaks ties
-	size  int
-	class []string
+	class *class
 	cost  int64
 }
 
@@ -51,47 +49,48 @@ type hold struct {
 }
 
 // add takes a line in, unless it is late: its second is over for every line that
-// Reorder allows for.
-func (h *hold) add(l held) (late bool) {
-	if h.begun && (l.at < h.last || l.at == h.last && h.newest-l.at > h.reorder) {
+// Reorder allows for. Lines of one stamp go by their number.
+func (h *hold) add(at int64, line int, l held) (late bool) {
+	if h.begun && (at < h.last || at == h.last && h.newest-at > h.reorder) {
 		return true
 	}
 	if h.lines.Len() == 0 && !h.begun {
-		h.newest = l.at
+		h.newest = at
 	}
-	h.lines.Add(l.at, l.line, l)
+	h.lines.Add(at, line, l)
 	if h.spread {
 		if h.stamps == nil {
 			h.stamps = map[int64]int64{}
 		}
-		h.stamps[l.at]++
+		h.stamps[at]++
 	}
-	h.newest = max(h.newest, l.at)
-	h.bytes += l.size
+	h.newest = max(h.newest, at)
+	h.bytes += l.class.size
 	return false
 }
 
 // take lets the oldest go, and says at what time, if one may go.
 func (h *hold) take() (held, int64, bool) {
-	at, _, l, ok := h.lines.First()
-	if !ok || !h.ended && h.newest-at <= h.reorder && !h.full(h.lines.Len(), h.bytes) {
+	stamp, _, l, ok := h.lines.First()
+	if !ok || !h.ended && h.newest-stamp <= h.reorder && !h.full(h.lines.Len(), h.bytes) {
 		return held{}, 0, false
 	}
 	h.lines.Next()
-	h.bytes -= l.size
-	if !h.begun || at != h.last {
-		h.last, h.taken = at, 0
+	h.bytes -= l.class.size
+	if !h.begun || stamp != h.last {
+		h.last, h.taken = stamp, 0
 	}
 	if !h.begun {
-		h.begun, h.now = true, at
+		h.begun, h.now = true, stamp
 	}
+	at := stamp
 	if h.spread {
 		// As many of this second as are known: all of them, unless the hold is
 		// too small for it.
-		n := h.stamps[l.at]
+		n := h.stamps[stamp]
 		at += h.taken * 1e9 / (h.taken + n)
-		if h.stamps[l.at] = n - 1; n == 1 {
-			delete(h.stamps, l.at)
+		if h.stamps[stamp] = n - 1; n == 1 {
+			delete(h.stamps, stamp)
 		}
 	}
 	h.taken++

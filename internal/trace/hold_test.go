@@ -30,11 +30,11 @@ func runHold(lines []stamped, l limits, spread bool) []given {
 	var out []given
 	drain := func() {
 		for l, at, ok := h.take(); ok; l, at, ok = h.take() {
-			out = append(out, given{l.line, at, false})
+			out = append(out, given{int(l.cost), at, false})
 		}
 	}
 	for i, s := range lines {
-		if h.add(held{at: s.at, size: s.size, line: i}) {
+		if h.add(s.at, i, held{&class{size: s.size}, int64(i)}) {
 			out = append(out, given{i, h.now, true})
 		}
 		drain()

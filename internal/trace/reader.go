@@ -78,18 +78,20 @@ func (r *Reader) Next() (Request, bool, error) {
 		if r.hold.ended {
 			return Request{}, false, nil
 		}
-		l, err := r.read()
+		rec, err := r.read()
 		switch {
 		case err == io.EOF:
 			r.hold.ended = true
 		case err != nil:
 			r.err = err
-		case r.hold.add(l):
-			r.late++
-			if len(r.lateLines) < maxLateLines {
-				r.lateLines = append(r.lateLines, l.line)
+		default:
+			if l := (held{r.names.class(rec), rec.cost}); r.hold.add(rec.at, r.src.number, l) {
+				r.late++
+				if len(r.lateLines) < maxLateLines {
+					r.lateLines = append(r.lateLines, r.src.number)
+				}
+				return r.request(l, r.hold.now), true, nil
 			}
-			return r.request(l, r.hold.now), true, nil
 		}
 	}
 	return Request{}, false, r.err
@@ -111,25 +113,25 @@ func (r *Reader) Close() error {
 	return r.src.close()
 }
 
-func (r *Reader) read() (held, error) {
+func (r *Reader) read() (record, error) {
 	line, err := r.src.next()
 	if err == io.EOF && r.lines != r.want {
-		return held{}, fmt.Errorf("trace: %s: %d requests, but %d when it was checked: it must not change while it is read", r.src.name, r.lines, r.want)
+		return record{}, fmt.Errorf("trace: %s: %d requests, but %d when it was checked: it must not change while it is read", r.src.name, r.lines, r.want)
 	}
 	if err != nil {
-		return held{}, err
+		return record{}, err
 	}
 	rec, err := r.parse.parse(line)
 	if err != nil {
-		return held{}, r.src.wrap(err)
+		return record{}, r.src.wrap(err)
 	}
 	r.lines++
-	return held{at: rec.at, line: r.src.number, size: rec.size(), class: r.names.class(rec), cost: rec.cost}, nil
+	return rec, nil
 }
 
 func (r *Reader) request(l held, at int64) Request {
 	if !r.begun {
 		r.begun, r.origin = true, at
 	}
-	return Request{At: time.Duration(at - r.origin), Class: l.class, Cost: l.cost}
+	return Request{At: time.Duration(at - r.origin), Class: l.class.names, Cost: l.cost}
 }

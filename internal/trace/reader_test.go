@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -205,6 +206,34 @@ func TestHeldBytesAreBounded(t *testing.T) {
 	late, lines := r.Late()
 	assert.EqualValues(t, 74, late)
 	assert.Equal(t, []int{28, 29, 30, 31, 32, 33, 34, 35, 36, 37}, lines)
+}
+
+// Two minutes of a busy log are held at a time, so each line has to take little.
+func TestHeldLinesTakeLittle(t *testing.T) {
+	const n = 1 << 17
+	text := []byte("time,class,cost\n")
+	for i := range n {
+		text = fmt.Appendf(text, "%d,free/c%d,1\n", i/2000, i%2000)
+	}
+	o := Options{Reorder: 2 * time.Minute}
+	path := write(t, string(text))
+	s, err := Scan(t.Context(), path, o)
+	require.NoError(t, err)
+	heap := func() int64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	before := heap()
+	r, err := Open(path, s, o)
+	require.NoError(t, err)
+	defer r.Close()
+	_, ok, err := r.Next()
+	require.NoError(t, err)
+	require.True(t, ok)
+	require.Equal(t, n-1, r.hold.lines.Len())
+	assert.Less(t, (heap()-before)/n, int64(56), "bytes a line, those for reading and for 2000 classes among them")
 }
 
 func TestClassIsSafeToKeep(t *testing.T) {

@@ -84,7 +84,7 @@ type Options struct {
 
 	// MaxHeld is how many lines are held at most to be put in order: beyond it
 	// the oldest goes, whatever Reorder says. Zero means 262144, two minutes at
-	// 2000 requests a second and some 20 MB. So that nobody fills the memory
+	// 2000 requests a second and 8 MB beside their classes. So that nobody fills the memory
 	// with endless names either, it also stands for 256 bytes of class each.
 	MaxHeld int
 }

@@ -132,17 +132,6 @@ func (x *class) passOn(now Time, ceil Ticks, cost int64) {
 	x.advance(now, cost)
 }
 
-// kept is keep where the charge moves the rate's TAT from was to rate.
-func (x *class) kept(now Time, need, was, rate Ticks) {
-	up := x.parent
-	if up.oversub || x.claimTAT != was || x.filling == 0 {
-		x.keep(now, need)
-	} else { // the same
-		x.claimTAT = rate
-		up.sumTAT = up.sumTAT.Add(rate.Sub(was))
-	}
-}
-
 // keep takes what x is charged from the reserve of its parent.
 func (x *class) keep(now Time, need Ticks) {
 	if up := x.parent; up.oversub {

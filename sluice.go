@@ -10,11 +10,12 @@ import (
 )
 
 // Now returns the time since the program began, on the monotonic clock: what
-// decisions of a tree that runs in real time take as their time. It takes a third of what
-// time.Now does, and does not go backwards.
+// decisions of a tree that runs in real time take as their time. It is cheaper than
+// time.Now, and to a goroutine it does not go backwards.
 //
 // Where Linux tells the time by the processor's time stamp counter (amd64), so does Now,
-// by readings of the system's clock that are at most 4 ms old. Elsewhere, and in tests,
-// also those in a bubble of testing/synctest, it is the system's clock alone. Who would
-// rather have that passes htb.Time(time.Since(start)) instead, with a start of their own.
+// counting on for some milliseconds from a reading of the system's clock: then it takes a
+// quarter of what time.Now does. Elsewhere, and in tests, also those in a bubble of
+// testing/synctest, it is the system's clock alone. Who would rather have that passes
+// htb.Time(time.Since(start)) instead, with a start of their own.
 func Now() htb.Time { return htb.Time(monotonic.Now()) }

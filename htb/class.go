@@ -42,7 +42,7 @@ type class struct {
 	cold        bool     // has a twin that does not report
 	dynamic     bool     // made from a template
 	dropped     bool     // no longer in the tree; handles look for a live one
-	unread      bool     // stands for a record, which is still to be fetched
+	unread      bool     // of a table: slot, name, plan and parent are this leaf's, the rest is still to be fetched
 	open        int      // holds not settled yet
 	sh          *shaping // of a tree that shapes
 	twin        *twin    // of a class that other gateways have too

@@ -7,7 +7,8 @@ import (
 )
 
 // lock is a mutex for what takes some tens of nanoseconds. Of those who wait for it one
-// looks whether it is free, now and then; the others sleep until it is their turn to look.
+// looks whether it is free, now and then; the others yield once, and then sleep until it is
+// their turn to look.
 //
 // A sync.Mutex that somebody has waited a millisecond for is handed over from then on to
 // who sleeps, at every decision: with many goroutines on few cores one request in a
@@ -49,7 +50,7 @@ func (l *lock) Unlock() {
 }
 
 //go:noinline
-func (l *lock) wake() { l.gate.Unlock() } // so that Unlock is inlined
+func (l *lock) wake() { l.gate.Unlock() } // a function of its own so that Unlock is inlined
 
 // tryLock is Lock if it is free.
 func (l *lock) tryLock() bool { return l.state.Load() == 0 && l.state.CompareAndSwap(0, held) }

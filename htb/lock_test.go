@@ -12,8 +12,10 @@ import (
 
 // One at a time, also while its holder is away for longer, and everybody gets it.
 func TestLockExcludes(t *testing.T) {
+	before := runtime.GOMAXPROCS(0)
+	t.Cleanup(func() { runtime.GOMAXPROCS(before) })
 	for _, cores := range []int{1, 2, 4} {
-		before := runtime.GOMAXPROCS(cores)
+		runtime.GOMAXPROCS(cores)
 		var l lock
 		var wg sync.WaitGroup
 		n, inside := 0, 0
@@ -32,7 +34,6 @@ func TestLockExcludes(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		runtime.GOMAXPROCS(before)
 		require.Equal(t, 64_000, n)
 		require.Zero(t, l.state.Load())
 	}

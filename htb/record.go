@@ -90,8 +90,9 @@ func (t *table) load(x *class, slot int, r *record) {
 	}
 }
 
-// own is the class's for the leaf of a record, on which x stands, in a table of leaves
-// without further limits: 64 bits do.
+// own admits on the record alone what quick would on its class, where the leaf's own rate
+// pays: in 64 bits. x is the table's class for it, unread. It is for tables of leaves without
+// further limits.
 func (r *record) own(x *class, now Time, need Ticks, cost int64) bool {
 	p, up := x.plan, x.parent
 	n, ok := need.Uint64()

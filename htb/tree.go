@@ -187,33 +187,36 @@ func (t *Tree) known(now Time, names []string) *class {
 	return x
 }
 
-// allow is Allow with the lock held, which it gives back, of x if that is known.
+// allow is Allow with the lock held, which it gives back, of x if that is known and no
+// quick decision.
 func (t *Tree) allow(d *Decision, x *class, now Time, cost int64, names []string) (err error) {
 	defer t.mu.Unlock()
-	if x == nil || cost < 0 {
-		if x, _, err = t.seek(now, names, cost); err != nil {
-			return err
-		}
+	if x != nil && cost >= 0 {
+		err = t.weigh(d, x, now, cost)
+	} else if x, _, err = t.seek(now, names, cost); err == nil {
+		err = t.take(d, x, now, cost)
+	} else {
+		return err
 	}
-	err = t.take(d, x, now, cost)
 	x.park(now)
 	return err
 }
 
 // take decides and books.
 func (t *Tree) take(d *Decision, x *class, now Time, cost int64) error {
-	d.of(t, x, now)
 	if lender, ok := x.quick(now, cost); ok {
+		d.of(t, x, now)
 		d.Allowed, d.Up = true, lender
 		t.changed()
 		return nil
 	}
-	x.fetch()
 	return t.weigh(d, x, now, cost)
 }
 
 // weigh is take for requests that are not quick.
 func (t *Tree) weigh(d *Decision, x *class, now Time, cost int64) error {
+	x.fetch()
+	d.of(t, x, now)
 	if cost > x.maxCost {
 		*d = Decision{}
 		x.countRefusal(cost)
@@ -269,7 +272,8 @@ func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
 	t := l.tree
 	t.mu.Lock()
 	now = t.advance(now)
-	if x := l.own(); x != nil {
+	x := l.own()
+	if x != nil {
 		if lender, ok := x.quick(now, cost); ok {
 			t.changed()
 			t.mu.Unlock() // nothing here panics
@@ -277,7 +281,7 @@ func (l *Leaf) Allow(now Time, cost int64) (d Decision, err error) {
 			return d, nil
 		}
 	}
-	err = l.allow(&d, now, cost)
+	err = l.allow(&d, x, now, cost)
 	return d, err
 }
 
@@ -292,7 +296,8 @@ func (l *Leaf) Take(now Time, cost int64) bool {
 	t := l.tree
 	t.mu.Lock()
 	now = t.advance(now)
-	if x := l.own(); x != nil {
+	x := l.own()
+	if x != nil {
 		if _, ok := x.quick(now, cost); ok {
 			t.changed()
 			t.mu.Unlock() // nothing here panics
@@ -300,7 +305,7 @@ func (l *Leaf) Take(now Time, cost int64) bool {
 		}
 	}
 	var d Decision
-	err := l.allow(&d, now, cost)
+	err := l.allow(&d, x, now, cost)
 	return err == nil && d.Allowed
 }
 
@@ -312,11 +317,14 @@ func (l *Leaf) own() *class {
 	return nil
 }
 
-// allow is Allow with the lock held, which it gives back.
-func (l *Leaf) allow(d *Decision, now Time, cost int64) error {
+// allow is Allow with the lock held, which it gives back, of x if that is not nil and no
+// quick decision.
+func (l *Leaf) allow(d *Decision, x *class, now Time, cost int64) (err error) {
 	defer l.tree.mu.Unlock()
-	x, err := l.seek(now, cost)
-	if err != nil {
+	if x != nil && cost >= 0 {
+		return l.tree.weigh(d, x, now, cost)
+	}
+	if x, err = l.seek(now, cost); err != nil {
 		return err
 	}
 	err = l.tree.take(d, x, now, cost)

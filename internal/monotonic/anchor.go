@@ -16,9 +16,10 @@ type anchor struct {
 const (
 	lasts      = 4e6  // ns that an anchor does
 	late       = 4    // as many times that it is good for while somebody looks for the next
-	calibrates = 1e7  // ns that the counter is watched for before it is used
-	remeasures = 1e8  // ns after which its speed is measured again
+	calibrates = 1e7  // ns over which the counter's speed is measured, twice, before it is used
+	remeasures = 1e8  // and later on
 	mostPart   = 1e-3 // two measurements part by less than that, of a counter that is even
+	mostAhead  = 1e6  // ns that Now is over the system's clock, of such a counter
 	mostBroken = 3    // as often may it not be
 	slowest    = .5   // that Now goes, of the true speed, while it is ahead
 	quick      = 4    // times the fastest pair of readings so far: no interrupt was between them
@@ -39,9 +40,11 @@ type keeper struct {
 	count  uint64 // at a reading
 	system int64
 	begun  bool
-	rate   float64 // nanoseconds for a count since then, or before; 0: not known
+	last   float64 // nanoseconds for a count, as measured until then; 0: not yet
+	rate   float64 // the same, if the measurement before agrees; 0: not yet
 
 	fastest uint64 // counts between two readings
+	floor   int64  // what Now said at most before it was given up
 	broken  int
 }
 
@@ -71,40 +74,48 @@ func (k *keeper) look(counter func() uint64, system func() int64) int64 {
 				return max(now, is)
 			}
 		}
-		return now
+		return max(now, k.floor)
 	}
 	return k.read(count, now)
 }
 
 // read takes in a reading of both clocks, and returns what Now says then.
 func (k *keeper) read(count uint64, now int64) int64 {
-	passed := float64(count - k.count)
-	switch {
-	case !k.begun || count < k.count:
-		k.restart(count, now)
-		return now
-	case k.rate == 0 && now-k.system < calibrates:
-		return now
-	case k.rate == 0 || now-k.system >= remeasures:
-		rate := float64(now-k.system) / passed
-		if rate >= 1 || k.rate > 0 && math.Abs(rate/k.rate-1) > mostPart {
-			k.broken++
-			k.restart(count, now)
-			return now
-		}
-		k.rate, k.count, k.system = rate, count, now
-	}
-	at, speed := now, k.rate
+	at, slower := now, 1.
 	if a := k.anchor; a != nil {
 		if is, ok := a.late(count); ok && is > now {
-			at = is
-			speed *= max(slowest, 1-float64(is-now)/lasts)
+			if k.floor = is; is-now > mostAhead {
+				return k.restart(count, now)
+			}
+			at, slower = is, max(slowest, 1-float64(is-now)/lasts)
 		}
 	}
-	k.anchor = &anchor{count: count, at: at, speed: uint64(speed * (1 << 64)), lasts: uint64(lasts / k.rate)}
+	passed := now - k.system
+	switch {
+	case !k.begun || count <= k.count:
+		return k.restart(count, now)
+	case k.rate == 0 && passed < calibrates:
+		return max(now, k.floor)
+	case k.rate == 0 || passed >= remeasures:
+		rate, last := float64(passed)/float64(count-k.count), k.last
+		k.last, k.count, k.system = rate, count, now
+		if last == 0 {
+			return max(now, k.floor)
+		}
+		if rate >= 1 || math.Abs(rate/last-1) > mostPart {
+			return k.restart(count, now)
+		}
+		k.rate = rate
+	}
+	k.anchor = &anchor{count: count, at: at, speed: uint64(k.rate * slower * (1 << 64)), lasts: uint64(lasts / k.rate)}
 	return at
 }
 
-func (k *keeper) restart(count uint64, now int64) {
-	k.begun, k.count, k.system, k.rate, k.anchor = true, count, now, 0, nil
+// restart measures anew a counter that is not yet known, or has not kept what it was known for.
+func (k *keeper) restart(count uint64, now int64) int64 {
+	if k.begun {
+		k.broken++
+	}
+	k.begun, k.count, k.system, k.last, k.rate, k.anchor = true, count, now, 0, 0, nil
+	return max(now, k.floor)
 }

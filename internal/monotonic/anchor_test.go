@@ -79,6 +79,8 @@ func TestAnchorsOfABadCounter(t *testing.T) {
 	for name, jump := range map[string]func(m *machine){
 		"forward":  func(m *machine) { m.counts += 1e12 },
 		"a little": func(m *machine) { m.counts += 1e9 },
+		"15 ms":    func(m *machine) { m.counts += 2.6 * 15e6 },
+		"3 ms":     func(m *machine) { m.counts += 2.6 * 3e6 },
 		"back":     func(m *machine) { m.counts /= 2 },
 		"slow":     func(m *machine) { m.rate *= .9 },
 		"fast":     func(m *machine) { m.rate *= 1.1 },
@@ -90,10 +92,13 @@ func TestAnchorsOfABadCounter(t *testing.T) {
 			require.NotNil(t, k.anchor)
 			was := k.rate
 			jump(m)
+			last := int64(0)
 			for range 5000 {
 				m.pass(1e5)
 				now := m.now(&k)
-				require.Less(t, max(float64(now)-m.ns, m.ns-float64(now)), 1.2*lasts)
+				require.Less(t, max(float64(now)-m.ns, m.ns-float64(now)), late*lasts)
+				require.GreaterOrEqual(t, now, last)
+				last = now
 			}
 			m.run(t, &k, 1000, 1e4)
 			require.Less(t, m.run(t, &k, 10_000, 1e4), 5000.)
@@ -113,4 +118,20 @@ func TestAnchorsOfASlowCounter(t *testing.T) {
 	require.Less(t, m.run(t, &k, 10_000, 1e4), 5000.)
 	require.Nil(t, k.anchor)
 	require.Greater(t, k.broken, mostBroken)
+}
+
+// Nor is one that jumps before it is known how fast it is, as when a machine sleeps: it
+// would be taken for a fast one, and time would stand still.
+func TestAnchorsOfACounterThatJumpsEarly(t *testing.T) {
+	for _, jump := range []float64{1e7, 1e9, 1e13} {
+		for _, after := range []int{1, 500, 1500, 2500} {
+			m := &machine{rate: 2.6, rnd: rand.New(rand.NewPCG(1, 2)), counts: 1e15}
+			var k keeper
+			m.run(t, &k, after, 1e4)
+			m.counts += jump
+			require.Less(t, m.run(t, &k, 40_000, 1e4), late*lasts)
+			require.Less(t, m.run(t, &k, 10_000, 1e4), 5000.)
+			require.NotNil(t, k.anchor)
+		}
+	}
 }

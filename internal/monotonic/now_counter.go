@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// Now returns the time in nanoseconds since the program began. It does not go backwards.
+// Now returns the time in nanoseconds since the program began. To a goroutine it does not
+// go backwards.
 func Now() int64 {
 	if a := current.Load(); a != nil {
 		if passed := counter() - a.count; passed < a.lasts {
@@ -27,6 +28,7 @@ var (
 	source  atomic.Int32
 	mu      sync.Mutex // guards state
 	state   keeper
+	floor   atomic.Int64 // state's; 0: none
 )
 
 // What source says, but for 0, which is that nobody has asked yet.
@@ -41,7 +43,7 @@ func counter() uint64
 // look is Now where there is no anchor, or an old one.
 func look() int64 {
 	if source.Load() == bySystem {
-		return System()
+		return system()
 	}
 	if !mu.TryLock() { // somebody looks
 		if a := current.Load(); a != nil {
@@ -49,18 +51,34 @@ func look() int64 {
 				return now
 			}
 		}
-		return System()
+		return system()
 	}
 	defer mu.Unlock()
 	if source.Load() == 0 {
 		source.Store(ask())
 	}
 	if source.Load() == bySystem {
-		return System()
+		return system()
 	}
 	now := state.look(counter, System)
+	for range mostTries { // others go on by the old anchor, at its speed: so the new one is not to be old itself
+		if a := state.anchor; a == nil || counter()-a.count < a.lasts/1024 {
+			break
+		}
+		now = state.look(counter, System)
+	}
+	floor.Store(state.floor)
 	if current.Store(state.anchor); state.broken > mostBroken {
 		source.Store(bySystem)
+	}
+	return now
+}
+
+// system returns the system's time, or what Now said later than that.
+func system() int64 {
+	now := System()
+	if at := floor.Load(); at != 0 && at > now { // in a bubble, now is long before the program began
+		return at
 	}
 	return now
 }

@@ -18,6 +18,7 @@ func TestNowByTheCounter(t *testing.T) {
 	defer func() {
 		source.Store(bySystem)
 		current.Store(nil)
+		floor.Store(0)
 	}()
 	const off = 200 * time.Microsecond // a reading that was interrupted in its midst
 	var wg sync.WaitGroup

@@ -2,5 +2,6 @@
 
 package monotonic
 
-// Now returns the time in nanoseconds since the program began. It does not go backwards.
+// Now returns the time in nanoseconds since the program began. To a goroutine it does not
+// go backwards.
 func Now() int64 { return System() }

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -73,6 +74,22 @@ func TestEveryPackageIsRead(t *testing.T) {
 func TestClockExemptionsAreUsed(t *testing.T) {
 	for name := range clockExempt {
 		require.FileExists(t, filepath.Join("../..", name))
+	}
+}
+
+// TestNothingLarge: what is built here, a test's binary for instance, does not belong into
+// the repository.
+func TestNothingLarge(t *testing.T) {
+	const most = 200_000 // bytes
+	root := filepath.Join("..", "..")
+	names, err := exec.Command("git", "-C", root, "ls-files", "-z").Output()
+	if err != nil {
+		t.Skip("no checkout of git: ", err)
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names), "\x00"), "\x00") {
+		if info, err := os.Stat(filepath.Join(root, name)); err == nil && info.Size() > most {
+			t.Errorf("%s: is %d bytes large, over %d", name, info.Size(), most)
+		}
 	}
 }
 

@@ -35,7 +35,7 @@ func flatGroups() []group {
 			columns: cols, first: "ns", ours: "sluice", turns: 5,
 			contenders: append([]contender{
 				allowed("sluice"), allowed("sluice" + why), ours("sluice, borrowed", borrowed, 1),
-				ours("sluice, borrowed"+why, borrowed, 1), ours("sluice, leased", leased, 1),
+				ours("sluice, borrowed"+why, borrowed, 1), ours("sluice, leased", leased, 1), allowed("sluice" + bySystem),
 			}, peers(true, 1)...),
 			targets: []target{
 				{what: "allowed, of one x/time Allow", of: "sluice", column: "ns", than: []string{"x/time"}, most: 0.65, aim: 0.5},
@@ -87,6 +87,10 @@ const (
 // when to come back. All others say yes or no, as x/time does.
 const why = ", and why"
 
+// bySystem is at the end of the name of a row that reads the system's clock, which is what
+// Now does where Linux does not tell the time by the processor's counter.
+const bySystem = ", the system's clock"
+
 // ours decides on the clients of the tree of plant: as many as there are goroutines.
 func ours(name string, s setting, goroutines int) contender {
 	return contender{name, func(options) (trial, error) {
@@ -114,8 +118,12 @@ func ours(name string, s setting, goroutines int) contender {
 				}
 			}
 			loops[i] = each(func() bool { return leaf.Take(sluice.Now(), 1) })
-			if strings.HasSuffix(name, why) {
+			switch {
+			case strings.HasSuffix(name, why):
 				loops[i] = each(func() bool { d, _ := leaf.Allow(sluice.Now(), 1); return d.Allowed })
+			case strings.HasSuffix(name, bySystem):
+				start := time.Now()
+				loops[i] = each(func() bool { return leaf.Take(htb.Time(time.Since(start)), 1) })
 			}
 		}
 		t := timed(s == own || s == borrowed, loops...)

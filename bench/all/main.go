@@ -1,7 +1,7 @@
 // All measures Sluice beside the limiters that Go services use today, and says which of
 // the project's targets are met.
 //
-//	go run ./all                     # everything, in half an hour
+//	go run ./all                     # everything, in a quarter of an hour
 //	go run ./all -short              # smaller, in about a minute: to see that it works
 //	go run ./all -only 'allowed|two' # the tables whose figure/name matches
 //	go run ./all -json all.json      # every round as well, for programs

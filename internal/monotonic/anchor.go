@@ -92,7 +92,7 @@ func (k *keeper) read(count uint64, now int64) int64 {
 	}
 	passed := now - k.system
 	switch {
-	case !k.begun || count <= k.count:
+	case !k.begun:
 		return k.restart(count, now)
 	case k.rate == 0 && passed < calibrates:
 		return max(now, k.floor)

@@ -80,6 +80,7 @@ func TestAnchorsOfABadCounter(t *testing.T) {
 		"forward":  func(m *machine) { m.counts += 1e12 },
 		"a little": func(m *machine) { m.counts += 1e9 },
 		"15 ms":    func(m *machine) { m.counts += 2.6 * 15e6 },
+		"11 ms":    func(m *machine) { m.counts += 2.6 * 11e6 },
 		"3 ms":     func(m *machine) { m.counts += 2.6 * 3e6 },
 		"back":     func(m *machine) { m.counts /= 2 },
 		"slow":     func(m *machine) { m.rate *= .9 },
@@ -93,10 +94,13 @@ func TestAnchorsOfABadCounter(t *testing.T) {
 			was := k.rate
 			jump(m)
 			last := int64(0)
-			for range 5000 {
+			for i := range 5000 {
 				m.pass(1e5)
 				now := m.now(&k)
 				require.Less(t, max(float64(now)-m.ns, m.ns-float64(now)), late*lasts)
+				if i > 200 && m.rate == 2.6 { // 20 ms: a jump is over
+					require.InDelta(t, m.ns, now, 5000)
+				}
 				require.GreaterOrEqual(t, now, last)
 				last = now
 			}

@@ -160,7 +160,7 @@ check_gofmt() {
   fi
 }
 
-check_build() { go build ./...; }
+check_build() { go build ./... && GOARCH=386 go build ./...; } # also where an int has 32 bits
 check_vet() { go vet ./...; }
 check_fix() { go fix -diff ./...; } # prints what it would change, and fails
 check_staticcheck() { go tool -modfile=tools/go.mod staticcheck ./...; }

@@ -182,7 +182,7 @@ func (m *mapping) count(name string) int {
 	n := m.whole(name, "")
 	const most = 1 << 31 // so that an int holds it anywhere
 	if n >= most {
-		m.wrong(m.get(name), "%d is too many: write less than %d", n, most)
+		m.wrong(m.get(name), "%d is too many: write less than %d", n, int64(most))
 		return 0
 	}
 	return int(n)

@@ -74,7 +74,7 @@ func (o *options) size(name string, w word) int64 {
 		o.say(w.line, o.at, "%s %.40q is no size: write such as 2000 for bytes, or 15k", name, w.text)
 		return 0
 	case n.Cmp(big.NewRat(maxSize, 1)) > 0:
-		o.say(w.line, o.at, "%s %.40q is above the largest size, %d bytes: write a smaller one", name, w.text, maxSize)
+		o.say(w.line, o.at, "%s %.40q is above the largest size, %d bytes: write a smaller one", name, w.text, int64(maxSize))
 		return 0
 	case n.Cmp(big.NewRat(1, 1)) < 0:
 		o.say(w.line, o.at, "%s %.40q is less than a byte: write 1 or more", name, w.text)

@@ -63,7 +63,7 @@ func (c *csv) parse(line []byte) (record, error) {
 	rec := record{class: class}
 	var ok bool
 	if rec.at, ok = parseSeconds(at); !ok {
-		return record{}, fmt.Errorf("time %q: expected seconds as a plain decimal from 0 to %d, such as 12.5", clip(at), maxSeconds)
+		return record{}, fmt.Errorf("time %q: expected seconds as a plain decimal from 0 to %d, such as 12.5", clip(at), int64(maxSeconds))
 	}
 	if rec.names, ok = countNames(class); !ok {
 		return record{}, fmt.Errorf("class %q: expected names between single slashes, such as free/alice", clip(class))

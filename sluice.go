@@ -14,8 +14,7 @@ import (
 // time.Now, and to a goroutine it does not go backwards.
 //
 // Where Linux tells the time by the processor's time stamp counter (amd64), so does Now,
-// counting on for some milliseconds from a reading of the system's clock: then it takes a
-// quarter of what time.Now does. Elsewhere, and in tests, also those in a bubble of
+// counting on for some milliseconds from a reading of the system's clock. Elsewhere, and in tests, also those in a bubble of
 // testing/synctest, it is the system's clock alone. Who would rather have that passes
 // htb.Time(time.Since(start)) instead, with a start of their own.
 func Now() htb.Time { return htb.Time(monotonic.Now()) }

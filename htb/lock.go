@@ -26,14 +26,13 @@ const (
 )
 
 const (
-	// How long a look waits, in turns of an empty loop: a third of a microsecond, and twice
-	// that from the second on. To look more often has two cores take the tree from each
-	// other at every decision, which then takes half as long again.
+	// How long a look waits, in turns of an empty loop, each about a clock cycle. To look
+	// more often has two cores take the tree from each other at every decision: ADR 16.
 	firstLook = 1024
 	nextLook  = 2048
 
-	// mostPeeks take some 25 microseconds. A holder that has not come by until then waits
-	// for a core, maybe this one.
+	// mostPeeks take some tens of microseconds. A holder that has not come by until then
+	// waits for a core, maybe this one.
 	mostPeeks = 40
 )
 

@@ -26,7 +26,9 @@ func TestLockExcludes(t *testing.T) {
 					inside++
 					assert.Equal(t, 1, inside)
 					if n++; g == 0 && i%100 == 0 {
-						time.Sleep(200 * time.Microsecond)
+						for range 200 {
+							runtime.Gosched()
+						}
 					}
 					inside--
 					l.Unlock()

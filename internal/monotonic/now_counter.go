@@ -25,24 +25,20 @@ func Now() int64 {
 
 var (
 	current atomic.Pointer[anchor] // nil while there is none to count from
-	source  atomic.Int32
-	mu      sync.Mutex // guards state
+	counts  atomic.Bool            // the counter tells the time
+	mu      sync.Mutex             // guards state
 	state   keeper
 	floor   atomic.Int64 // state's; 0: none
 )
 
-// What source says, but for 0, which is that nobody has asked yet.
-const (
-	byCounter = iota + 1
-	bySystem
-)
+func init() { counts.Store(countable()) }
 
 // counter reads the processor's time stamp counter.
 func counter() uint64
 
 // look is Now where there is no anchor, or an old one.
 func look() int64 {
-	if source.Load() == bySystem {
+	if !counts.Load() {
 		return system()
 	}
 	if !mu.TryLock() { // somebody looks
@@ -54,12 +50,6 @@ func look() int64 {
 		return system()
 	}
 	defer mu.Unlock()
-	if source.Load() == 0 {
-		source.Store(ask())
-	}
-	if source.Load() == bySystem {
-		return system()
-	}
 	now := state.look(counter, System)
 	for range mostTries { // others go on by the old anchor, at its speed: so the new one is not to be old itself
 		if a := state.anchor; a == nil || counter()-a.count < a.lasts/1024 {
@@ -69,7 +59,7 @@ func look() int64 {
 	}
 	floor.Store(state.floor)
 	if current.Store(state.anchor); state.broken > mostBroken {
-		source.Store(bySystem)
+		counts.Store(false)
 	}
 	return now
 }
@@ -83,12 +73,9 @@ func system() int64 {
 	return now
 }
 
-// ask says what tells the time. Where Linux does so by the counter, that counts evenly, and
-// alike on all cores.
-func ask() int32 {
+// countable reports whether the counter may tell the time: where Linux has it do so, it counts
+// evenly, and alike on all cores.
+func countable() bool {
 	clock, err := os.ReadFile("/sys/devices/system/clocksource/clocksource0/current_clocksource")
-	if testing.Testing() || err != nil || strings.TrimSpace(string(clock)) != "tsc" {
-		return bySystem
-	}
-	return byCounter
+	return !testing.Testing() && err == nil && strings.TrimSpace(string(clock)) == "tsc"
 }
